@@ -140,8 +140,12 @@ def draw_tools(tools: Tools) -> list[str]:
     parts.append(label((left + right) / 2, bottom + 34, "processor seconds", "middle", ' class="axis"'))
     parts.append(label(8, 40, "2-way distance, smaller is better", style=' class="axis"'))
     for name, seconds, distance in tools:
-        own = name.startswith("gapless")
-        parts.append(marker("circle" if own else "square", x(seconds), y(distance), "#1f78b4" if own else "#8a8a8a"))
+        is_gapless = name.startswith("gapless")
+        parts.append(
+            marker(
+                "circle" if is_gapless else "square", x(seconds), y(distance), "#1f78b4" if is_gapless else "#8a8a8a"
+            )
+        )
         anchor, shift = SHIFTS.get(name, ("start", 4))
         offset = 9 if anchor == "start" else -9
         parts.append(label(x(seconds) + offset, y(distance) + shift, name, anchor))

@@ -70,7 +70,7 @@ class Passed:
 
 
 @contextlib.contextmanager
-def inside(folder: Path) -> Iterator[None]:
+def working_folder(folder: Path) -> Iterator[None]:
     """Work in this folder, and print nothing."""
     old_folder, old_arguments = Path.cwd(), sys.argv
     os.chdir(folder)
@@ -84,7 +84,7 @@ def inside(folder: Path) -> Iterator[None]:
 
 def run(folder: Path, arguments: tuple[str, ...], watch: Callable[[FrameType, str, Any], None] | None) -> None:
     """One command, watched; one that fails ends this script."""
-    with inside(folder):
+    with working_folder(folder):
         sys.argv = ["gapless", *arguments]
         sys.setprofile(watch)
         try:

@@ -88,7 +88,7 @@ def quantiles(counts, rng, many=31):
     return found * below[-1] / (many + 1)
 
 
-WAYS = {
+TREATMENTS = {
     "tree, 2 children": tree(2),
     "tree, 4 children": tree(4),
     "tree, 8 children": tree(8),
@@ -101,16 +101,16 @@ WAYS = {
 
 def errors(counts, found):
     """W, M, K and S."""
-    truth, told = counts / counts.sum(), found / max(found.sum(), 1e-9)
+    truth, released = counts / counts.sum(), found / max(found.sum(), 1e-9)
     middles = (np.arange(CELLS) + 0.5) / CELLS
     deviation = math.sqrt(truth @ middles**2 - (truth @ middles) ** 2)
-    off = np.cumsum(told - truth)
+    off = np.cumsum(released - truth)
     spike = truth.argmax()
     return (
         np.abs(off).sum() / CELLS / deviation,
-        abs((told - truth) @ middles) / deviation,
+        abs((released - truth) @ middles) / deviation,
         np.abs(off).max(),
-        abs(told[spike] - truth[spike]),
+        abs(released[spike] - truth[spike]),
     )
 
 
@@ -119,7 +119,7 @@ def main():
     print("| | " + " | ".join(f"{rows:,} rows: W | M | K | S" for rows in SIZES) + " |")
     print("|---" * (1 + 4 * len(SIZES)) + "|")
     chosen = learning.FANOUT
-    for name, learn in WAYS.items():
+    for name, learn in TREATMENTS.items():
         cells = []
         for rows in SIZES:
             rng = np.random.default_rng(0)

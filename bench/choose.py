@@ -195,7 +195,7 @@ def simulate_drawn(kind, columns, rows):
     codes = np.empty((rows, columns), dtype=np.uint8, order="F")
     hidden, left = rng.integers(0, 6 if kind == "islands" else 12, rows), 0
     for column, size in enumerate(sizes):
-        own = rng.choice(size, rows, p=rng.dirichlet(np.ones(size)))
+        independent = rng.choice(size, rows, p=rng.dirichlet(np.ones(size)))
         if kind == "blocks" and left == 0:
             hidden, left = rng.choice(5, rows, p=rng.dirichlet(np.full(5, 2.0))), int(rng.integers(3, 6))
         left -= 1
@@ -208,11 +208,11 @@ def simulate_drawn(kind, columns, rows):
         elif kind == "chain":
             given, share = codes[:, column - 1], rng.uniform(0.5, 1.0)
         else:
-            one, other = rng.integers(0, min(column, 3) if kind == "hubs" else column, 2)
-            given, share = (3 * codes[:, one] + codes[:, other]) % 24, rng.uniform(0.4, 0.9)
-        laws = np.cumsum(rng.dirichlet(np.full(size, 0.15 if kind in ("copies", "parents") else 0.7), 24), axis=1)
-        told = (laws[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
-        codes[:, column] = np.where(rng.random(rows) < share, told, own)
+            first_parent, second_parent = rng.integers(0, min(column, 3) if kind == "hubs" else column, 2)
+            given, share = (3 * codes[:, first_parent] + codes[:, second_parent]) % 24, rng.uniform(0.4, 0.9)
+        cumulative = np.cumsum(rng.dirichlet(np.full(size, 0.15 if kind in ("copies", "parents") else 0.7), 24), axis=1)
+        dependent = (cumulative[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
+        codes[:, column] = np.where(rng.random(rows) < share, dependent, independent)
     return codes, np.zeros(codes.shape, dtype=bool), sizes
 
 
@@ -236,19 +236,19 @@ def simulate(kind, columns, rows, gaps):
     hidden = rng.normal(size=(rows, 3)).astype(np.float32)
     signals = np.hstack([hidden, 0.5 * (hidden**2 - 1), 0.5 * hidden[:, :1] * hidden[:, 1:]])
     for column, size in enumerate(sizes):
-        laws = np.random.default_rng([KINDS.index(kind), columns, column])  # the same for any number of rows
+        parameters_rng = np.random.default_rng([KINDS.index(kind), columns, column])  # the same for any number of rows
         if kind == "dense" or (kind == "mix" and column % 2):
-            weights = laws.normal(size=(signals.shape[1], size)).astype(np.float32)
-            scores = signals @ weights + 0.7 * laws.normal(size=size).astype(np.float32)
+            weights = parameters_rng.normal(size=(signals.shape[1], size)).astype(np.float32)
+            scores = signals @ weights + 0.7 * parameters_rng.normal(size=size).astype(np.float32)
             scores -= np.log(np.maximum(rng.standard_exponential((rows, size), dtype=np.float32), 1e-30))
             codes[:, column] = scores.argmax(axis=1)
         else:
             step = 2 if kind == "mix" else 1
             before = [column - step * back for back in range(1, 6) if column >= step * back]
-            parent = int(laws.choice(before)) if before else None
-            law = np.cumsum(laws.dirichlet(np.full(size, 0.5), sizes[parent] if before else 1), axis=1)
+            parent = int(parameters_rng.choice(before)) if before else None
+            cumulative = np.cumsum(parameters_rng.dirichlet(np.full(size, 0.5), sizes[parent] if before else 1), axis=1)
             given = codes[:, parent] if before else np.zeros(rows, dtype=np.uint8)
-            codes[:, column] = (law[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
+            codes[:, column] = (cumulative[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
     missing = np.zeros(codes.shape, dtype=bool)
     if gaps:
         rate = 2 * GAPS * np.linspace(0.25, 1.75, sizes[0]) / 2
@@ -296,7 +296,7 @@ def measure(job, codes, missing, sizes):
         "pairs": distance(codes, drawn, sizes, 2, PAIRS),
         "triples": distance(codes, drawn, sizes, 3, TRIPLES),
         "seconds": round(seconds, 2),
-        "settings": {name: told for name, told in model.facts.settings.items() if isinstance(told, int)},
+        "settings": {name: value for name, value in model.facts.settings.items() if isinstance(value, int)},
     }
 
 
@@ -309,9 +309,9 @@ def processor():
     return used.ru_utime + used.ru_stime
 
 
-def distance(truth, drawn, sizes, ways, most):
+def distance(truth, drawn, sizes, k, most):
     """The mean distance of some marginals, the same for all methods."""
-    marginals = list(itertools.combinations(range(len(sizes)), ways))
+    marginals = list(itertools.combinations(range(len(sizes)), k))
     if len(marginals) > most:
         marginals = random.Random(0).sample(marginals, most)
     return float(np.mean([np.abs(share(truth, m, sizes) - share(drawn, m, sizes)).sum() / 2 for m in marginals]))
@@ -340,7 +340,7 @@ def show(tables, known):
     print(f"|---|---:|---|---:|---:|---:|---:|{'---:|' * (len(METHODS) + 1)}")
     for table, found in sorted(tables.items()):
         kind, columns, gaps, delta, epsilon, rows = table
-        cells = [told(known.get((*table, method))) for method in METHODS]
+        cells = [format_cell(known.get((*table, method))) for method in METHODS]
         first, second = ranked(found)[:2]
         best = f"{first[1]} −{1 - first[0] / second[0]:.0%}"
         more = ", ".join(["gaps"] * gaps + ["δ = 0"] * (delta == 0))
@@ -348,7 +348,7 @@ def show(tables, known):
         print("|", " | ".join(map(str, [*facts, *cells, best])), "|")
 
 
-def told(line):
+def format_cell(line):
     if line is None:
         return "–"
     return f"{line['pairs']:.4f} ({line['triples']:.3f}) {line['seconds']:.1f} s" if "pairs" in line else f"> {CAP} s"
@@ -415,8 +415,8 @@ def regret(tables):
                 more[table[0]].append(math.log(found[method]["pairs"] / ranked(found)[0][0]))
         means = [float(np.mean(more[kind])) for kind in kinds]
         numbers = [float(np.mean(means)), max(map(max, more.values())), *means]
-        told = " | ".join(f"+{math.exp(number) - 1:.0%}" for number in numbers)
-        print(f"| {name} | {sum(map(len, more.values()))} | {told} |")
+        losses = " | ".join(f"+{math.exp(number) - 1:.0%}" for number in numbers)
+        print(f"| {name} | {sum(map(len, more.values()))} | {losses} |")
 
 
 def against(tables):
@@ -427,15 +427,15 @@ def against(tables):
         more = {"pairs": [], "triples": []}
         for table, found in tables.items():
             if least <= signal_of(table) < most and (table[0] in MANY) == many:
-                for ways, numbers in more.items():
-                    other = min(line[ways] for method, line in found.items() if method != "Mixture")
-                    numbers.append(found["Mixture"][ways] / other - 1)
+                for kinds, numbers in more.items():
+                    other = min(line[kinds] for method, line in found.items() if method != "Mixture")
+                    numbers.append(found["Mixture"][kinds] / other - 1)
         if pairs := more["pairs"]:
-            told = " | ".join(f"{value:+.0%}" for value in (min(pairs), np.median(pairs), max(pairs)))
+            spread = " | ".join(f"{value:+.0%}" for value in (min(pairs), np.median(pairs), max(pairs)))
             nearest = [sum(value < 0 for value in numbers) for numbers in more.values()]
             span = f"from {least:g}" if most == math.inf else f"{least:g} to {most:g}" if least else f"below {most:g}"
-            words = "many" if many else "few"
-            print(f"| {span} | {words} | {len(pairs)} | {nearest[0]} | {told} | {nearest[1]} |")
+            dependence = "many" if many else "few"
+            print(f"| {span} | {dependence} | {len(pairs)} | {nearest[0]} | {spread} | {nearest[1]} |")
 
 
 def picture(tables):

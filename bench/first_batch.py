@@ -52,11 +52,11 @@ if __name__ == "__main__":
     print("|---|" + "---:|" * len(SHARES))
     for budget in BUDGETS:
         for tables in (1, 15, 120):
-            told = " | ".join(f"{100 * max(0.0, together(tables, budget, share)):.1f}" for share in SHARES)
-            print(f"| {budget}, {tables} | {told} |")
+            figures = " | ".join(f"{100 * max(0.0, together(tables, budget, share)):.1f}" for share in SHARES)
+            print(f"| {budget}, {tables} | {figures} |")
     budget = BUDGETS[1]
-    told = " | ".join("" if share == 1 else f"{100 * split(budget, share):.0f}" for share in SHARES)
-    print(f"| {budget}, split as (ε', δ') | {told} |")
+    figures = " | ".join("" if share == 1 else f"{100 * split(budget, share):.0f}" for share in SHARES)
+    print(f"| {budget}, split as (ε', δ') | {figures} |")
     many = batch_of(400, budget, 1.0)
     begin = time.process_time()
     factor = smallest_noise_factor(many, budget.capacity.value)

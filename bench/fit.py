@@ -68,15 +68,15 @@ def measured(options, tables, source, name, epsilon, repetition):
         job |= {"schema": str(tables.schema(truth)), "ledger": f"{scratch}/table.ledger"}
         job |= {"sample_rows": tables.rows(truth), "out": f"{scratch}/synthetic.csv"}
         os.environ["PYTHONPATH"] = str(source)
-        told = synth.python_job(options.python, "fit", job, options.cap)
-        if "error" in told:
-            sys.exit(f"{name}: {told['error']}")
+        measured = synth.python_job(options.python, "fit", job, options.cap)
+        if "error" in measured:
+            sys.exit(f"{name}: {measured['error']}")
         tables_read = [gl.Table.read(path, gl.Schema.read(job["schema"])) for path in (tables.truth(truth), job["out"])]
-        told |= {f"tvd{k}": kway_distance(*tables_read, k=k) for k in (2, 3)}
+        measured |= {f"tvd{k}": kway_distance(*tables_read, k=k) for k in (2, 3)}
         entries = Path(job["ledger"]).read_text().splitlines()
         pairs = [line.split('"what": "')[1].split('"')[0] for line in entries[1:]]
         pairs = [pair for pair in pairs if " \\u00d7 " in pair]
-        return told | {"most": max(map(pairs.count, pairs))}
+        return measured | {"most": max(map(pairs.count, pairs))}
 
 
 def main():

@@ -125,9 +125,9 @@ def measure(truths, job, run):
     fake = gl.Table(truth.schema, rows.codes, rows=rows.rows)
     found = {f"{k}-way": kway_distance(truth, fake, k=k) for k in (1, 2)}
     if job["what"] == "weights":
-        own = gl.weights.CriticWeights(model).fit(rows)
-        found |= {f"weighted {k}-way": kway_distance(truth, fake, k=k, weights=own) for k in (1, 2)}
-        found["rows in effect"] = own.effective_rows / len(own)
+        critic_weights = gl.weights.CriticWeights(model).fit(rows)
+        found |= {f"weighted {k}-way": kway_distance(truth, fake, k=k, weights=critic_weights) for k in (1, 2)}
+        found["rows in effect"] = critic_weights.effective_rows / len(critic_weights)
     return found | {"fit s": seconds}
 
 
@@ -191,8 +191,8 @@ def one_by_one(jobs):
         found, runs = means(job)
         if found:
             names = list(found)
-            told = [f"{mean:.1f}" if name == "fit s" else f"{mean:.4f}" for name, mean in found.items()]
-            rows.append([job["table"], job["gaps"], written(job["epsilon"]), job["method"], str(runs), *told])
+            cells = [f"{mean:.1f}" if name == "fit s" else f"{mean:.4f}" for name, mean in found.items()]
+            rows.append([job["table"], job["gaps"], written(job["epsilon"]), job["method"], str(runs), *cells])
     synth.markdown(["table", "gaps", "ε", "method", "runs", *names], rows)
 
 

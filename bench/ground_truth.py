@@ -95,8 +95,8 @@ def figures(table, rate, folder=MARGINALS, *, rigorous=True):
     """All figures for one table and rate, ε = 1 in equal shares."""
     marginals = marginals_of(table, rate, folder)
     rates = dict.fromkeys(map(str, range(15)), rate)
-    even = [(1 / len(marginals), one) for one in marginals]
-    half = [(0.5 / len(marginals), one) for one in marginals]
+    even = [(1 / len(marginals), columns) for columns in marginals]
+    half = [(0.5 / len(marginals), columns) for columns in marginals]
     found = {
         "linear": linear_partition(even, rates).cost,
         "exact": gl.privacy.ground_truth(even, gl.MCAR(rates)),
@@ -123,13 +123,15 @@ NAMES = {
 def examples():
     """[MD] section 5, its running example: a quarter missing in three of four columns, ε = 1."""
     rates = {"state": 0.25, "occupation": 0.0, "gender": 0.25, "income": 0.25}
-    one, two, three, four = (frozenset(c.split()) for c in ("state", "occupation", "gender", "gender income"))
+    state, occupation, gender, gender_income = (
+        frozenset(c.split()) for c in ("state", "occupation", "gender", "gender income")
+    )
     assumed = gl.MCAR(rates)
 
     def exact(sets):
         return gl.privacy.ground_truth([(1 / len(sets), columns) for columns in sets], assumed)
 
-    disjoint, overlapping = [one, two, four], [one, two, three, four]
+    disjoint, overlapping = [state, occupation, gender_income], [state, occupation, gender, gender_income]
     best = linear_partition([(0.25, columns) for columns in overlapping], rates)
     print("| example | [MD] | exact F |\n|---|---:|---:|")
     whole = frozenset(rates)
@@ -157,7 +159,7 @@ def speed():
     for many in (50, 100, 200):
         sets = [frozenset(map(str, rng.choice(50, rng.integers(1, 5), replace=False))) for _ in range(many)]
         start = time.perf_counter()
-        figure = gl.privacy.ground_truth([(1 / many, one) for one in sets], gl.MCAR(0.2))
+        figure = gl.privacy.ground_truth([(1 / many, columns) for columns in sets], gl.MCAR(0.2))
         print(f"50 columns, {many} releases, ε = 1: F at most {figure:.3f}, {time.perf_counter() - start:.2f} s")
 
 
@@ -181,14 +183,14 @@ def promises_of_mixture():
         start = time.perf_counter()
         print(f"Mixture with Observed() on Adult, δ = {synth.DELTA:g}, {len(people.ledger.entries)} tables:\n")
         print("| ε of | 10 % | 20 % | 30 % |\n|---|---:|---:|---:|")
-        told = {"the incomplete table, without assumptions": [people.ledger.guarantee().epsilon] * 3}
+        epsilons = {"the incomplete table, without assumptions": [people.ledger.guarantee().epsilon] * 3}
         for columns in ("independent", "dependent"):
             assumed = [gl.MCAR(dict.fromkeys(schema.names, rate), columns=columns) for rate in RATES[:3]]
             figures = [people.ledger.ground_truth(assumption) for assumption in assumed]
-            words = "columns independent" if columns == "independent" else "columns may go together in any way"
-            told[f"the complete table, {words}"] = [figure.epsilon for figure in figures]
-        for words, cells in told.items():
-            print(f"| {words} | {' | '.join(f'{cell:.3f}' for cell in cells)} |")
+            assumption = "columns independent" if columns == "independent" else "columns may go together in any way"
+            epsilons[f"the complete table, {assumption}"] = [figure.epsilon for figure in figures]
+        for assumption, cells in epsilons.items():
+            print(f"| {assumption} | {' | '.join(f'{cell:.3f}' for cell in cells)} |")
         print(f"\n{time.perf_counter() - start:.0f} s\n")
 
 
@@ -221,9 +223,9 @@ def main():
         for rate in RATES:
             marginals, seen = marginals_of(table, rate), dict.fromkeys(map(str, range(15)), 1 - rate)
             std = math.sqrt(len(marginals)) / mu
-            events = [({"name": "DiscreteGaussian", "std": std}, 1.0, one) for one in marginals]
+            events = [({"name": "DiscreteGaussian", "std": std}, 1.0, columns) for columns in marginals]
             partition.append(partition_epsilon(events, seen, 1e-6))
-            mixture.append(mixture_epsilon([(1 / std, one) for one in marginals], seen, 1e-6))
+            mixture.append(mixture_epsilon([(1 / std, columns) for columns in marginals], seen, 1e-6))
         print(f"| {table}: partition, discrete noise | {' | '.join(f'{cell:.3f}' for cell in partition)} |")
         print(f"| {table}: mixture, continuous noise | {' | '.join(f'{cell:.3f}' for cell in mixture)} |")
 

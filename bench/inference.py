@@ -137,10 +137,13 @@ class Population:
         design = np.column_stack([np.ones(len(first)), edu[first] - 10, sex[first]])
         beta = np.zeros(3)
         for _ in range(12):
-            law = 1 / (1 + np.exp(-design @ beta))
-            beta += np.linalg.solve((design.T * rows * law * (1 - law)) @ design, design.T @ (successes - rows * law))
-        bread = np.linalg.inv((design.T * rows * law * (1 - law)) @ design)
-        filling = (design.T * (successes * (1 - law) ** 2 + (rows - successes) * law**2)) @ design
+            probability = 1 / (1 + np.exp(-design @ beta))
+            beta += np.linalg.solve(
+                (design.T * rows * probability * (1 - probability)) @ design,
+                design.T @ (successes - rows * probability),
+            )
+        bread = np.linalg.inv((design.T * rows * probability * (1 - probability)) @ design)
+        filling = (design.T * (successes * (1 - probability) ** 2 + (rows - successes) * probability**2)) @ design
         variances = np.diag(bread @ filling @ bread)
         return {"logit edu": (beta[1], variances[1]), "logit sex": (beta[2], variances[2])}
 
@@ -186,13 +189,13 @@ def bank(frame):
 
 def br2000(frame):
     """Names are Adult's for what stands in their place."""
-    words = {word: code for code, word in enumerate(("zero", "one", "two", "three", "four"))}
+    codes = {word: code for code, word in enumerate(("zero", "one", "two", "three", "four"))}
     return {
         "age": (cut(frame["a5"], [12, 17, 22, 26, 31, 36, 43]), np.array([8, 14, 19, 24, 28, 33, 39, 52.0])),
         "edu": (cut(frame["a3"], [1, 2, 3, 4, 6]), np.array([0, 1, 2, 3, 4.5, 7.5])),
-        "mar": (levels(frame["a10"], words), np.arange(4.0)),
+        "mar": (levels(frame["a10"], codes), np.arange(4.0)),
         "sex": ((frame["a1"] == "one").to_numpy().astype(np.int64), np.arange(2.0)),
-        "race": (levels(frame["a2"], words), np.arange(5.0)),
+        "race": (levels(frame["a2"], codes), np.arange(5.0)),
         "hrs": (cut(frame["a13"], [12, 20, 30, 40]), np.array([6, 16, 25, 35, 52.0])),
         "inc": ((frame["a14"] == "one").to_numpy().astype(np.int64), np.arange(2.0)),
     }
@@ -242,14 +245,14 @@ def sample(population, cell, number):
     for label, estimator in population.estimators().items():
         pooled = gl.pool(copies, estimator)
         for which, table in (("real", real), ("naive", naive)):
-            for name, value, variance in said_by(label, estimator, table):
+            for name, value, variance in naive_estimates(label, estimator, table):
                 found.setdefault(name, {})[which] = [value, 1.96 * variance**0.5]
-        for each in pooled.estimates:
-            if (name := shown(label, each.name)) is not None:
-                half = None if each.interval is None else (each.interval[1] - each.interval[0]) / 2
-                found[name]["pooled"] = [each.value, half]
-                told = each.interval is None and "not supported by this release" in each.unsupported
-                found[name]["told"] = told or holds(population, model, LOOKS[name])
+        for estimate in pooled.estimates:
+            if (name := shown(label, estimate.name)) is not None:
+                half = None if estimate.interval is None else (estimate.interval[1] - estimate.interval[0]) / 2
+                found[name]["pooled"] = [estimate.value, half]
+                is_refused = estimate.interval is None and "not supported by this release" in estimate.unsupported
+                found[name]["told"] = is_refused or coverage(population, model, LOOKS[name])
     return {
         "cell": cell,
         "sample": number,
@@ -260,7 +263,7 @@ def sample(population, cell, number):
     }
 
 
-def holds(population, model, looks):
+def coverage(population, model, looks):
     """Whether the tables of a release hold what an estimand looks at: here declared, where pool finds it out."""
     sizes = model.measurements.sizes(model.schema)
     measured = [
@@ -278,9 +281,9 @@ def shown(label, name):
     return f"{label}: {name}" if name in ("x1", "x2", "x3") else None
 
 
-def said_by(label, estimator, table):
-    said = estimates_of(estimator(table))
-    for name, value, variance in zip(said.names, said.values, said.variances, strict=True):
+def naive_estimates(label, estimator, table):
+    estimates = estimates_of(estimator(table))
+    for name, value, variance in zip(estimates.names, estimates.values, estimates.variances, strict=True):
         if shown(label, name) is not None:
             yield shown(label, name), value, variance
 
@@ -307,7 +310,7 @@ def table(options):
     whole = population.table(population.codes, population.schema(gaps=False))
     truth = {}
     for label, estimator in population.estimators().items():
-        truth |= {name: value for name, value, _ in said_by(label, estimator, whole)}
+        truth |= {name: value for name, value, _ in naive_estimates(label, estimator, whole)}
     records = [json.loads(line) for line in Path(options.results).read_text().splitlines()]
     one_way = list(truth)[:ONE_WAY]
     head = (
@@ -320,13 +323,13 @@ def table(options):
         "naive",
         "outside",
         "naive out",
-        "untold",
+        "unreported",
         "s/copy",
         "s all",
         "least is",
     )
     print(f"| {' | '.join(head)} |\n|---|{'---:|' * (len(head) - 2)}---|")
-    told = {}
+    verdicts = {}
     for cell in dict.fromkeys(record["cell"] for record in records):
         some = [record for record in records if record["cell"] == cell]
         hits, naive, outside, widths = {}, {}, [], []
@@ -342,12 +345,12 @@ def table(options):
                 naive.setdefault(name, []).append(hit)
                 if name not in one_way:
                     widths.append(half / found["real"][1])
-        inside = [hit for name, found in hits.items() if name not in one_way for hit in found]
+        joint = [hit for name, found in hits.items() if name not in one_way for hit in found]
         rates = {name: float(np.mean(found)) for name, found in hits.items() if len(found) >= 15}
         worst = min(rates, key=lambda name: rates[name], default="")
         row = [
             np.mean([hit for name in one_way for hit in hits[name]]),
-            np.mean(inside) if inside else np.nan,
+            np.mean(joint) if joint else np.nan,
             rates.get(worst, np.nan),
             np.median(widths) if widths else np.nan,
             np.mean([hit for name, found in naive.items() if name not in one_way for hit in found] or [np.nan]),
@@ -361,7 +364,7 @@ def table(options):
         print(
             f"| {', '.join(cell.split(','))} | {len(some)} | {' | '.join(numbers)} | {worst.replace('|', ' given ')} |"
         )
-        told |= _against_targets(cell, row)
+        verdicts |= _against_targets(cell, row)
         if options.verbose:
             for name, found in hits.items():
                 value = [record["found"][name] for record in some if record["found"][name]["pooled"][1] is not None]
@@ -372,22 +375,25 @@ def table(options):
                 print(f"    {name:<18} {len(found):4d} {line}")
 
     print()
-    for target, holds in told.items():
-        print(f"{'holds' if holds else 'FAILS'}   {target}")
+    for target, is_met in verdicts.items():
+        print(f"{'holds' if is_met else 'FAILS'}   {target}")
 
 
 def _against_targets(cell, row):
     """What must be shown of a cell, and whether it is."""
-    one_way, inside, worst, width, _, _, _, untold = row[:8]
+    one_way, joint, worst, width, _, _, _, unreported = row[:8]
     _, epsilon, *gaps = cell.split(",")
     if gaps:
-        return {f"{cell}: inside {inside:.3f} ≥ .92": inside >= 0.92, f"{cell}: untold {untold} = 0": untold == 0}
+        return {
+            f"{cell}: inside {joint:.3f} ≥ .92": joint >= 0.92,
+            f"{cell}: unreported {unreported} = 0": unreported == 0,
+        }
     most = 1.7 if epsilon == "1" else 1.25
     targets = {
         f"{cell}: one-way {one_way:.3f} ≥ .92": one_way >= 0.92,
-        f"{cell}: inside {inside:.3f} ≥ .93": inside >= 0.93,
+        f"{cell}: inside {joint:.3f} ≥ .93": joint >= 0.93,
         f"{cell}: width {width:.2f} ≤ {most}": width <= most,
-        f"{cell}: untold {untold} = 0": untold == 0,
+        f"{cell}: unreported {unreported} = 0": unreported == 0,
     }
     return targets if np.isnan(worst) else targets | {f"{cell}: worst {worst:.3f} ≥ .88": worst >= 0.88}
 
@@ -402,10 +408,10 @@ def bound(options):
     population = Population(options.table)
     sizes = [len(numbers) for numbers in population.numbers]
     codes = np.indices(sizes).reshape(len(sizes), -1)
-    law = np.bincount(np.ravel_multi_index(tuple(population.codes.T), sizes), minlength=codes.shape[1]) / len(
+    probabilities = np.bincount(np.ravel_multi_index(tuple(population.codes.T), sizes), minlength=codes.shape[1]) / len(
         population.codes
     )
-    told = influences(population, codes, law)
+    all_influences = influences(population, codes, probabilities)
     for cell in options.cells or COMPLETE:
         widths = {}
         for number in range(options.samples):
@@ -414,17 +420,17 @@ def bound(options):
             many = [int(place.max()) + 1 for place in places]
             gram = np.block([
                 [
-                    np.bincount(one * k + other, minlength=n * k).reshape(n, k) / (s * t)
+                    np.bincount(place * k + other, minlength=n * k).reshape(n, k) / (s * t)
                     for other, k, t in zip(places, many, noise, strict=True)
                 ]
-                for one, n, s in zip(places, many, noise, strict=True)
+                for place, n, s in zip(places, many, noise, strict=True)
             ])  # fmt: skip
             inverse = np.linalg.pinv(gram, hermitian=True, rcond=1e-9)
-            for name, influence in list(told.items())[ONE_WAY:]:
-                if holds(population, model, LOOKS[name]):
+            for name, influence in list(all_influences.items())[ONE_WAY:]:
+                if coverage(population, model, LOOKS[name]):
                     seen = [np.bincount(place, influence) / s for place, s in zip(places, noise, strict=True)]
                     weights = inverse @ np.concatenate(seen)
-                    width = (1 + weights @ weights / ROWS / (law @ influence**2)) ** 0.5
+                    width = (1 + weights @ weights / ROWS / (probabilities @ influence**2)) ** 0.5
                     widths.setdefault(name, []).append(width)
         middle = np.median(np.concatenate(list(widths.values())))
         print(f"{cell:<12} {options.samples} samples, best linear unbiased width {middle:.2f}", flush=True)
@@ -444,7 +450,7 @@ def counted(measurements, codes):
     return places, noise
 
 
-def influences(population, codes, law):
+def influences(population, codes, probabilities):
     """What a row adds to each estimate, × the number of rows: of means in groups and of regressions."""
     rows = population.table(codes.T, population.schema(gaps=False))
     age, edu, hrs, sex, inc, married = (
@@ -452,16 +458,16 @@ def influences(population, codes, law):
     )
 
     def mean(values, group):
-        share = law * group / (law @ group)
-        return (values - share @ values) * group / (law @ group)
+        share = probabilities * group / (probabilities @ group)
+        return (values - share @ values) * group / (probabilities @ group)
 
     def slopes(explained, *columns):
-        design = np.column_stack([np.ones(len(law)), *columns])
-        gram = np.linalg.inv((design.T * law) @ design)
-        left = explained - design @ (gram @ (design.T @ (law * explained)))
+        design = np.column_stack([np.ones(len(probabilities)), *columns])
+        gram = np.linalg.inv((design.T * probabilities) @ design)
+        left = explained - design @ (gram @ (design.T @ (probabilities * explained)))
         return ((design * left[:, None]) @ gram).T[1:]
 
-    every, women, high = np.ones(len(law)), sex == 1, edu >= population.numbers[1][4]
+    every, women, high = np.ones(len(probabilities)), sex == 1, edu >= population.numbers[1][4]
     singles = {"mean age": age, "mean hrs": hrs, "P(inc)": inc, "P(F)": sex}
     groups = {"P(inc|F)": women, "P(inc|mar)": married == 1, "P(inc|edu)": high, "P(inc|F,edu)": women & high}
     return {

@@ -114,14 +114,16 @@ def measure(table, cell, samples):
     estimators = {question: parse_question(question) for question in asked}
     estimators |= {f"{y} ~ {x}": slope(y, x) for y, x in slopes}
 
-    def said(name, table, raw):
+    def naive_estimates(name, table, raw):
         estimator = estimators[name]
         found = estimates_of(estimator(raw)) if callable(estimator) else estimate(estimator, table)
         return {
             f"{name} {group}": pair for group, *pair in zip(found.names, found.values, found.variances, strict=True)
         }
 
-    truth = {name: value for question in estimators for name, (value, _) in said(question, whole, frame).items()}
+    truth = {
+        name: value for question in estimators for name, (value, _) in naive_estimates(question, whole, frame).items()
+    }
     held, widths, off = {}, {}, {}
     for number in range(samples):
         rng = np.random.default_rng([number, 5])
@@ -134,9 +136,9 @@ def measure(table, cell, samples):
         real = gl.Table.read(drawn, schema)
         copies = None if method == "rows" else copies_of(seen, schema, METHODS[method](), float(epsilon), number)
         for question, estimator in estimators.items():
-            usual = said(question, real, drawn)
-            own = {name: (value, 1.96 * variance**0.5) for name, (value, variance) in usual.items()}
-            intervals = {name: (value - half, value, value + half) for name, (value, half) in own.items()}
+            usual = naive_estimates(question, real, drawn)
+            private_rows = {name: (value, 1.96 * variance**0.5) for name, (value, variance) in usual.items()}
+            intervals = {name: (value - half, value, value + half) for name, (value, half) in private_rows.items()}
             if copies is not None:
                 pooled = gl.pool(copies, estimator).estimates
                 ends = {
@@ -145,9 +147,9 @@ def measure(table, cell, samples):
                 intervals = {name: (low, value, high) for name, (value, low, high) in ends.items()}
             for name, (low, value, high) in intervals.items():
                 held.setdefault(name, []).append(low <= truth[name] <= high)
-                if own[name][1] > 0:  # a quantile on whole numbers may have none
-                    widths.setdefault(name, []).append((high - low) / (2 * own[name][1]))
-                    off.setdefault(name, []).append((value - truth[name]) / own[name][1] * 1.96)
+                if private_rows[name][1] > 0:  # a quantile on whole numbers may have none
+                    widths.setdefault(name, []).append((high - low) / (2 * private_rows[name][1]))
+                    off.setdefault(name, []).append((value - truth[name]) / private_rows[name][1] * 1.96)
     return held, widths, off
 
 
@@ -166,8 +168,8 @@ def show(cell, samples, held, widths, off, *, verbose):
             many = [name for name in names if len(held[name]) >= 15]
             worst = min(many, key=lambda name: np.mean(held[name]), default="")
             least = f"{np.mean(held[worst]):.3f}" if worst else "–"
-            told = f"{all_held.mean():.3f} | {least} | {np.median(all_widths):.2f} | {worst.strip()}"
-            print(f"| {cell.replace(',', ', ')} | {samples} | {kind} | {told} |", flush=True)
+            cells = f"{all_held.mean():.3f} | {least} | {np.median(all_widths):.2f} | {worst.strip()}"
+            print(f"| {cell.replace(',', ', ')} | {samples} | {kind} | {cells} |", flush=True)
     for name, found in held.items() if verbose else ():
         print(f"    {name:<28} {len(found):4d}  {np.mean(found):.3f}  bias {np.mean(off.get(name, [np.nan])):+.2f}")
 

@@ -190,8 +190,8 @@ def main():
             if (values := [line[name] for line in lines if name in line])
         }
         if lines:
-            told = [f"{means[name]:.4f}" if name in means else "" for name in ("1-way", "2-way", "3-way", "F1")]
-            rows.append([*map(str, job), str(len(lines)), *told, f"{means['fit']:.1f}", f"{means['sample']:.1f}"])
+            cells = [f"{means[name]:.4f}" if name in means else "" for name in ("1-way", "2-way", "3-way", "F1")]
+            rows.append([*map(str, job), str(len(lines)), *cells, f"{means['fit']:.1f}", f"{means['sample']:.1f}"])
     head = ["table", "gaps", "ε", "method", "missing", "runs", "1-way", "2-way", "3-way", "F1", "fit s", "sample s"]
     synth.markdown(head, rows)
 

@@ -73,13 +73,13 @@ def load():
 
 def gapped(frame, model, rng):
     """The table with gaps in the hours, and how many there are."""
-    constant, female, never, young, school, hours = MODELS[model]
+    constant, female, never, young, schooling, hours = MODELS[model]
     odds = (
         constant
         + female * (frame["sex"] == "Female").to_numpy()
         + never * (frame["marital"] == "Never-married").to_numpy()
         + young * (40 - frame["age"].to_numpy()) / 10
-        + school * (frame["education"].to_numpy() - 10)
+        + schooling * (frame["education"].to_numpy() - 10)
         + hours * (frame["hours"].to_numpy() - 40) / 10
     )
     gap = rng.random(len(odds)) < 1 / (1 + np.exp(-odds))

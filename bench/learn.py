@@ -52,7 +52,7 @@ def main():
     rows = []
     for epsilon in asked.epsilons:
         mixture, aim = (found[epsilon, method] for method in METHODS)
-        gains = [one - other for one, other in zip(mixture, aim, strict=True)]
+        gains = [ours - other for ours, other in zip(mixture, aim, strict=True)]
         error = statistics.stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else float("nan")
         rows.append([f"{epsilon:g}", f"{statistics.mean(mixture):.3f}", f"{statistics.mean(aim):.3f}"])
         rows[-1] += [f"{statistics.mean(gains):+.4f} ± {error:.4f}", ", ".join(f"{gain:+.3f}" for gain in gains)]

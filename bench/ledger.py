@@ -31,7 +31,7 @@ def charges(folder: Path) -> list[float]:
     return seconds
 
 
-def told(what: str, seconds: list[float]) -> None:
+def print_times(what: str, seconds: list[float]) -> None:
     """The median charge at the beginning and at the end, in milliseconds, and their ratio."""
     first, last = statistics.median(seconds[:SOME]), statistics.median(seconds[-SOME:])
     print(
@@ -42,9 +42,9 @@ def told(what: str, seconds: list[float]) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        told("with the disk", charges(Path(folder)))
+        print_times("with the disk", charges(Path(folder)))
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(os, "fsync"):
-        told("without fsync", charges(Path(folder)))
+        print_times("without fsync", charges(Path(folder)))
     with tempfile.TemporaryDirectory() as folder:
         with mock.patch.object(os, "fsync"):
             charges(Path(folder))

@@ -71,8 +71,8 @@ def main():
                     print(line(name, epsilon, truth, rows, sizes, runs), f"with {constant} = {value}", flush=True)
                 setattr(mixture_fit, constant, usual)
             for one_way, power in SHARES if asked.shares else ():
-                told = line(name, epsilon, truth, rows, sizes, runs, shares=(one_way, power))
-                print(told, f"with {one_way:g} for columns, power {power:.2f}", flush=True)
+                result = line(name, epsilon, truth, rows, sizes, runs, shares=(one_way, power))
+                print(result, f"with {one_way:g} for columns, power {power:.2f}", flush=True)
 
 
 def line(name, epsilon, truth, rows, sizes, runs, *, shares=(ONE_WAY, POWER)):
@@ -133,12 +133,12 @@ def share(codes, columns, sizes):
     return np.bincount(cells, minlength=math.prod(shape)).reshape(shape) / len(codes)
 
 
-def distance(truth, law, sizes, ways):
+def distance(truth, drawn, sizes, k):
     """The mean distance of all pairs, or of 50 larger marginals, to those of the truth."""
-    marginals = list(itertools.combinations(range(len(sizes)), ways))
-    if ways > 2 and len(marginals) > 50:
+    marginals = list(itertools.combinations(range(len(sizes)), k))
+    if k > 2 and len(marginals) > 50:
         marginals = random.Random(0).sample(marginals, 50)
-    return np.mean([np.abs(share(truth, columns, sizes) - law(columns)).sum() / 2 for columns in marginals])
+    return np.mean([np.abs(share(truth, columns, sizes) - drawn(columns)).sum() / 2 for columns in marginals])
 
 
 def adult(gaps=""):
@@ -203,8 +203,8 @@ def tree(rows, columns, cells, seed=0):
         codes = np.zeros((rows, columns), dtype=np.int64)
         for column in range(columns):
             parent = codes[:, rng.integers(max(0, column - 5), max(1, column))]
-            laws = np.cumsum(rng.dirichlet(np.full(cells, 0.5), cells), axis=1)
-            codes[:, column] = (laws[parent] < rng.random((rows, 1))).sum(axis=1).clip(0, cells - 1)
+            cumulative = np.cumsum(rng.dirichlet(np.full(cells, 0.5), cells), axis=1)
+            codes[:, column] = (cumulative[parent] < rng.random((rows, 1))).sum(axis=1).clip(0, cells - 1)
         return codes, codes, (cells,) * columns
 
     return make
@@ -220,8 +220,8 @@ def copies(rows, seed=0):
             np.where(rng.random(rows) < 0.97, rng.permutation(20)[hidden], rng.integers(0, 20, rows)) for _ in range(3)
         ]
         for _ in range(3):
-            laws = np.cumsum(rng.dirichlet(np.full(12, 0.2), 20), axis=1)
-            codes.append((laws[hidden] < rng.random((rows, 1))).sum(axis=1).clip(0, 11))
+            cumulative = np.cumsum(rng.dirichlet(np.full(12, 0.2), 20), axis=1)
+            codes.append((cumulative[hidden] < rng.random((rows, 1))).sum(axis=1).clip(0, 11))
         return whole(np.stack(codes, axis=1))
 
     return make

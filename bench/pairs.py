@@ -41,13 +41,13 @@ def main():
             for share in SHARES:
                 privbayes.PAIRS_SHARE = share or 1e-6  # then none are worth it
                 runs = [choose.measure(job, *made) for _ in range(asked.runs)]
-                found.append([np.mean([run[ways] for run in runs]) for ways in ("pairs", "triples")])
+                found.append([np.mean([run[measure] for run in runs]) for measure in ("pairs", "triples")])
             gains.setdefault(epsilon, []).append(np.log(found) - np.log(found[0]))
-            told = " | ".join(f"{pairs:.4f} · {triples:.4f}" for pairs, triples in found)
-            print(f"| {kind} | {rows:,} | {epsilon:g} | {told} |", flush=True)
+            cells = " | ".join(f"{pairs:.4f} · {triples:.4f}" for pairs, triples in found)
+            print(f"| {kind} | {rows:,} | {epsilon:g} | {cells} |", flush=True)
     for epsilon, found in gains.items():
-        told = " | ".join(f"× {pairs:.3f} · {triples:.3f}" for pairs, triples in np.exp(np.mean(found, axis=0)))
-        print(f"| all | | {epsilon:g} | {told} |")
+        cells = " | ".join(f"× {pairs:.3f} · {triples:.3f}" for pairs, triples in np.exp(np.mean(found, axis=0)))
+        print(f"| all | | {epsilon:g} | {cells} |")
 
 
 if __name__ == "__main__":

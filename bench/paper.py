@@ -226,7 +226,7 @@ class Results:
 
     def of(self, setting):
         wanted = asdict(setting)
-        return [one for one in self.records if all(one[name] == value for name, value in wanted.items())]
+        return [record for record in self.records if all(record[name] == value for name, value in wanted.items())]
 
     def add(self, record):
         self.records.append(record)
@@ -235,7 +235,7 @@ class Results:
             file.write(json.dumps(record) + "\n")
 
     def mean(self, setting, metric):
-        values = [one[metric] for one in self.of(setting) if metric in one]
+        values = [record[metric] for record in self.of(setting) if metric in record]
         return statistics.mean(values) if values else None
 
 
@@ -252,14 +252,14 @@ def run(options, results):
         for repetition in range(options.runs)
         for setting, f1 in wanted.items()
         if setting.method in options.methods
-        if not any(one["repetition"] == repetition for one in results.of(setting))
+        if not any(record["repetition"] == repetition for record in results.of(setting))
     ]
     for number, (setting, repetition, f1) in enumerate(jobs, 1):
         labels = None if not f1 else [] if options.every_label else [LABELS[setting.table]]
         found = measure(truths, setting, repetition, labels)
         results.add(asdict(setting) | {"repetition": repetition} | found)
-        told = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
-        print(f"  {number}/{len(jobs)} {setting}: {told}", file=sys.stderr, flush=True)
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+        print(f"  {number}/{len(jobs)} {setting}: {figures}", file=sys.stderr, flush=True)
 
 
 # ---------------------------------------------------------------- what the paper claims, and what we see
@@ -273,10 +273,10 @@ def gains(results, settings, missing, metric):
     """How much better than complete rows, as a share, wherever both were measured."""
     found = []
     for setting in settings:
-        own = results.mean(replace(setting, missing=missing), metric)
+        ours = results.mean(replace(setting, missing=missing), metric)
         base = results.mean(replace(setting, missing="complete-rows"), metric)
-        if setting.missing == missing and own is not None and base:
-            found.append(own / base - 1 if metric == "f1" else 1 - own / base)
+        if setting.missing == missing and ours is not None and base:
+            found.append(ours / base - 1 if metric == "f1" else 1 - ours / base)
     return found
 
 
@@ -295,9 +295,9 @@ def reaches_baseline(results, tables, metric):
     seen = []
     for setting in rates(tables):
         base = results.mean(replace(setting, missing="no gaps", rate=0.0), metric)
-        own = results.mean(setting, metric)
-        if setting.rate == 0.1 and setting.missing in ADAPTIVE and base and own is not None:
-            seen.append(f"{setting.table} {setting.method} {setting.missing} × {own / base:.2f}")
+        ours = results.mean(setting, metric)
+        if setting.rate == 0.1 and setting.missing in ADAPTIVE and base and ours is not None:
+            seen.append(f"{setting.table} {setting.method} {setting.missing} × {ours / base:.2f}")
     return ", ".join(seen)
 
 
@@ -313,12 +313,12 @@ def order_of_strategies(results, table, method, metric):
 
 
 def complete_rows_by_mechanism(results, table, method):
-    told = []
+    lines = []
     for mechanism in ("MCAR", "MAR", "MAR-SR", "MNAR"):
         setting = Setting(table, method, "complete-rows", mechanism=mechanism, rate=0.1)
         if (value := results.mean(setting, "two_way")) is not None:
-            told.append(f"{mechanism} {value:.3f} ({round(results.mean(setting, 'complete_rows')):,} rows)")
-    return ", ".join(told)
+            lines.append(f"{mechanism} {value:.3f} ({round(results.mean(setting, 'complete_rows')):,} rows)")
+    return ", ".join(lines)
 
 
 def larger_budget(results, tables):
@@ -390,7 +390,7 @@ def lines_of(results, settings, metric, below):
     ticks = list(dict.fromkeys(below(s) for s in settings if s.missing != "no gaps"))
     found = {}
     for setting in settings:
-        values = [one[metric] for one in results.of(setting) if metric in one]
+        values = [record[metric] for record in results.of(setting) if metric in record]
         for tick in (ticks if setting.missing == "no gaps" else [below(setting)]) if values else []:
             found.setdefault(setting.missing, {}).setdefault(tick, []).extend(values)
     return ticks, {
@@ -427,16 +427,16 @@ def panel(title, ticks, lines):
 def draw(results, tables, folder):
     for name, figure in FIGURES.items():
         panels = []
-        for table, method, (metric, words) in product(tables, COMPARED, METRICS.items()):
+        for table, method, (metric, label) in product(tables, COMPARED, METRICS.items()):
             settings = [s for s in figure(tables) if s.table == table and s.method == method]
             ticks, lines = lines_of(results, settings, metric, AXES[name])
             if lines:
-                panels.append(panel(f"{table}, {method}: {words}", ticks, lines))
+                panels.append(panel(f"{table}, {method}: {label}", ticks, lines))
         across = 3
         tall = HEIGHT * math.ceil(len(panels) / across) + 26
         parts = [
-            f'<g transform="translate({WIDTH * (n % across)},{HEIGHT * (n // across)})">{one}</g>'
-            for n, one in enumerate(panels)
+            f'<g transform="translate({WIDTH * (n % across)},{HEIGHT * (n // across)})">{panel}</g>'
+            for n, panel in enumerate(panels)
         ]
         for n, missing in enumerate(dict.fromkeys(s.missing for s in figure(tables))):
             parts.append(f'<circle cx="{14 + 120 * n}" cy="{tall - 12}" r="4" fill="{COLOURS[missing]}"/>')
@@ -462,7 +462,7 @@ def main():
     results = Results(options.results)
     if not options.only_print:
         run(options, results)
-    tables = [table for table in TABLES if any(one["table"] == table for one in results.records)]
+    tables = [table for table in TABLES if any(record["table"] == table for record in results.records)]
     folder = options.results.parent
     folder.mkdir(parents=True, exist_ok=True)
     draw(results, tables, folder)

@@ -30,28 +30,28 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 BUDGET = gl.Budget(1.0, 1e-6)
 
 
-def dependency(one, other):
-    return Constraint(f't1."{one}" == t2."{one}" and t1."{other}" != t2."{other}"')
+def dependency(cause, effect):
+    return Constraint(f't1."{cause}" == t2."{cause}" and t1."{effect}" != t2."{effect}"')
 
 
-def inequality(one, other):
-    return Constraint(f't1."{one}" < t2."{one}" and t1."{other}" < t2."{other}"')
+def inequality(smaller, larger):
+    return Constraint(f't1."{smaller}" < t2."{smaller}" and t1."{larger}" < t2."{larger}"')
 
 
 def simulated(rows):
     """Schooling that decides its years, gains or losses but never both, and four columns that depend on schooling."""
     rng = np.random.default_rng(0)
-    school = rng.choice(12, rows, p=np.arange(1, 13) / 78)
-    gains = rng.random(rows) < 0.05 + 0.01 * school
+    schooling = rng.choice(12, rows, p=np.arange(1, 13) / 78)
+    gains = rng.random(rows) < 0.05 + 0.01 * schooling
     amounts = np.round(np.exp(rng.normal(7, 1, rows))).clip(1, 9999).astype(int)
     losses = ~gains & (rng.random(rows) < 0.05)
     frame = pl.DataFrame(
         {
-            "school": [f"level {code}" for code in school],
-            "years": school + 5,
+            "school": [f"level {code}" for code in schooling],
+            "years": schooling + 5,
             "gain": np.where(gains, amounts, 0),
             "loss": np.where(losses, amounts, 0),
-            **{f"x{i}": rng.binomial(4, (1 + school) / 13 * (0.9 - 0.15 * i)) for i in range(4)},
+            **{f"x{i}": rng.binomial(4, (1 + schooling) / 13 * (0.9 - 0.15 * i)) for i in range(4)},
         }
     )
     columns = [

@@ -52,8 +52,8 @@ def make(path, rows, columns):
             hidden = rng.integers(0, 256, many, dtype=np.uint8)
             found = {}
             for column, size in enumerate(sizes):
-                own = rng.integers(0, 256, many, dtype=np.uint8) & hidden
-                codes = pl.Series((own.astype(np.uint16) * (size - 1) >> 8).astype(np.uint8))
+                independent = rng.integers(0, 256, many, dtype=np.uint8) & hidden
+                codes = pl.Series((independent.astype(np.uint16) * (size - 1) >> 8).astype(np.uint8))
                 gaps = pl.Series(rng.random(many, dtype=np.float32) < 0.05 + 0.02 * (column % 15))
                 found[f"x{column}"] = pl.select(pl.when(~gaps).then(codes)).to_series()
             yield pl.DataFrame(found)
@@ -187,9 +187,9 @@ def apart(step, *arguments):
 def one_step(name, arguments):
     given = [int(argument) if argument.isdigit() else argument for argument in arguments]
     before = spent()
-    told = STEPS[name](*given) or {}
+    figures = STEPS[name](*given) or {}
     used = resource.getrusage(resource.RUSAGE_SELF)
-    print(json.dumps(told | {"cpu": round(spent() - before, 2), "mb": used.ru_maxrss // 1024}))
+    print(json.dumps(figures | {"cpu": round(spent() - before, 2), "mb": used.ru_maxrss // 1024}))
 
 
 # ---------------------------------------------------------------------- the tables
@@ -201,13 +201,13 @@ def shown(result):
     return f"| {result['cpu']:.1f} | {result['seconds']:.1f} | {result['mb']:,} |"
 
 
-def all_pairs(told, path, rows):
+def all_pairs(run, path, rows):
     print(f"\nAll 105 pairs of 15 columns, {rows:,} rows of Parquet\n")
     print("| engine | processor s | s | MB | beside bare |\n|---|---|---|---|---|")
-    base = told("bare", path)
+    base = run("bare", path)
     print(f"| bare kernel {shown(base)} 1 |")
     for engine in ("disk", "duckdb"):
-        result = told("pairs", path, engine)
+        result = run("pairs", path, engine)
         if "failed" not in result:
             ratio = result["count_cpu"] / base["cpu"]
             good = "kept" if ratio <= TARGET and result["mb"] << 20 <= LIMIT else "MISSED"
@@ -219,11 +219,11 @@ def all_pairs(told, path, rows):
             print(f"| {engine} {shown(result)} |")
 
 
-def growth(told, folder, rows):
+def growth(run, folder, rows):
     print("\nGrowth: all pairs by `disk`\n\n| rows | processor s, counting | µs for a row | MB |\n|---|---|---|---|")
     for many in (rows // 100, rows // 10, rows):
         path = made(folder, many, len(SIZES))
-        result = told("pairs", path, "disk")
+        result = run("pairs", path, "disk")
         print(f"| {many:,} | {result['count_cpu']:.2f} | {1e6 * result['count_cpu'] / many:.3f} | {result['mb']:,} |")
 
 
@@ -240,41 +240,41 @@ def peer(folder, rows):
 ENGINES = {name: (lambda path: path) for name in ("memory", "disk", "duckdb")}
 
 
-def engines(told, folder, rows):
+def engines(run, folder, rows):
     print(f"\nRead and fit MST on {rows:,} rows of 15 columns, by where the rows are\n")
     print("| engine | processor s | s | MB |\n|---|---|---|---|")
     path = made(folder, rows, len(SIZES))
     for engine in ENGINES:
-        print(f"| {engine} {shown(told('fit', path, engine, 'mst', len(SIZES)))}")
+        print(f"| {engine} {shown(run('fit', path, engine, 'mst', len(SIZES)))}")
 
 
-def groups(told, folder, rows):
+def groups(run, folder, rows):
     print(f"\nAll pairs of {rows:,} rows in one row group, 64-bit numbers\n")
     print("| engine | processor s | s | MB |\n|---|---|---|---|")
     path, target = made(folder, rows, len(SIZES)), Path(folder) / "one_group.parquet"
     apart("one_group", path, target)
     for engine in ("disk", "duckdb"):
-        print(f"| {engine} {shown(told('pairs', target, engine))}")
+        print(f"| {engine} {shown(run('pairs', target, engine))}")
     target.unlink()
 
 
-def wide(told, folder, rows):
+def wide(run, folder, rows):
     print(f"\nRead, fit and sample as many rows by `disk`, {rows:,} rows of 30 columns\n")
     print("| method | processor s | s | MB |\n|---|---|---|---|")
     path = made(folder, rows, 30)
     for method in ("mst", "aim"):
-        print(f"| {method} {shown(told('fit', path, 'disk', method, 30, rows))}")
+        print(f"| {method} {shown(run('fit', path, 'disk', method, 30, rows))}")
 
 
-def by_aim(told, path, rows):
+def by_aim(run, path, rows):
     print(f"\nRead and fit AIM by `disk`, {rows:,} rows of 15 columns\n\n| processor s | s | MB |\n|---|---|---|")
-    print(shown(told("fit", path, "disk", "aim", len(SIZES))))
+    print(shown(run("fit", path, "disk", "aim", len(SIZES))))
 
 
-def sampled(told, folder, rows):
+def sampled(run, folder, rows):
     print(f"\nA sample of {rows:,} rows to Parquet\n\n| processor s | s | MB |\n|---|---|---|")
-    told("model_file", made(folder, min(rows, 10_000_000), len(SIZES)), folder / "scale.model")
-    print(shown(told("sample", folder / "scale.model", rows)))
+    run("model_file", made(folder, min(rows, 10_000_000), len(SIZES)), folder / "scale.model")
+    print(shown(run("sample", folder / "scale.model", rows)))
 
 
 def on_paper(results, workers=10, rows=10**9):
@@ -283,10 +283,11 @@ def on_paper(results, workers=10, rows=10**9):
     if not counted:
         return
     largest = max(counted, key=lambda result: result["rows"])
-    each = largest["count_cpu"] / largest["rows"]
+    seconds_per_row = largest["count_cpu"] / largest["rows"]
     print(
-        f"\nOn paper: {rows:,} rows at {1e6 * each:.3f} µs for a row are {rows * each / 60:.1f} processor "
-        f"minutes for all pairs in one pass, {rows * each / workers:.0f} s on {workers} workers; "
+        f"\nOn paper: {rows:,} rows at {1e6 * seconds_per_row:.3f} µs for a row are "
+        f"{rows * seconds_per_row / 60:.1f} processor minutes for all pairs in one pass, "
+        f"{rows * seconds_per_row / workers:.0f} s on {workers} workers; "
         "what comes back are the same counts."
     )
 
@@ -313,7 +314,7 @@ def main():
         return
     results = []
 
-    def told(step, *arguments):
+    def run_step(step, *arguments):
         result = apart(step, *arguments)
         results.append({"step": step, "arguments": [str(argument) for argument in arguments], **result})
         if options.output:
@@ -325,14 +326,14 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         steps = {
-            "pairs": lambda: all_pairs(told, made(folder, rows, len(SIZES)), rows),
-            "growth": lambda: growth(told, folder, rows),
+            "pairs": lambda: all_pairs(run_step, made(folder, rows, len(SIZES)), rows),
+            "growth": lambda: growth(run_step, folder, rows),
             "peer": lambda: peer(folder, rows),
-            "engines": lambda: engines(told, folder, some),
-            "groups": lambda: groups(told, folder, some),
-            "wide": lambda: wide(told, folder, some),
-            "aim": lambda: by_aim(told, made(folder, rows, len(SIZES)), rows),
-            "sample": lambda: sampled(told, folder, rows),
+            "engines": lambda: engines(run_step, folder, some),
+            "groups": lambda: groups(run_step, folder, some),
+            "wide": lambda: wide(run_step, folder, some),
+            "aim": lambda: by_aim(run_step, made(folder, rows, len(SIZES)), rows),
+            "sample": lambda: sampled(run_step, folder, rows),
         }
         for step in options.only.split(","):
             steps[step]()

@@ -71,13 +71,13 @@ def cpu(*processes):
     """Processor-seconds of these processes and of all that they started."""
     total = 0.0
     for process in processes:
-        for one in [process, *process.children(recursive=True)]:
+        for member in [process, *process.children(recursive=True)]:
             try:
-                times = one.cpu_times()
+                times = member.cpu_times()
             except psutil.NoSuchProcess:
                 continue
             total += times.user + times.system
-            if one is process:
+            if member is process:
                 total += times.children_user + times.children_system
     return total
 
@@ -127,7 +127,9 @@ def main():
     found += [measure(engine, path / "*.parquet", folder, [me], engine=engine)[0] for engine in ("disk", "duckdb")]
     held = pl.read_parquet(path / "*.parquet")
     found.append(measure("memory", held, folder, [me])[0])
-    same = all(np.array_equal(one, other) for counts in found for one, other in zip(counts, found[0], strict=True))
+    same = all(
+        np.array_equal(count, expected) for counts in found for count, expected in zip(counts, found[0], strict=True)
+    )
     print(f"\nthe same counts: {same}")
     shutil.rmtree(folder)
 

@@ -123,22 +123,22 @@ def main():
     parser.add_argument("--age", type=float, default=0.2, help="how much income depends on age (0.2)")
     parser.add_argument("--methods", default="mst+aim+privbayes")
     options = parser.parse_args()
-    told = f"income on age {options.age:g}, ε = {EPSILON:g}, δ = {DELTA:g}, {options.repetitions} runs each"
-    print(f"\n{options.rows:,} rows, {told}\n")
+    title = f"income on age {options.age:g}, ε = {EPSILON:g}, δ = {DELTA:g}, {options.repetitions} runs each"
+    print(f"\n{options.rows:,} rows, {title}\n")
     print("| method | gaps | income × education measured | slope, standard errors off | 1-way | 2-way |")
     print("|---|---|---:|---:|---:|---:|")
-    ways = ("no gaps", "extended", "observed")
-    for method, way in product(options.methods.split("+"), ways):
+    treatments = ("no gaps", "extended", "observed")
+    for method, treatment in product(options.methods.split("+"), treatments):
         found = []
         for seed in range(options.repetitions):
             truth = people(options.rows, seed, options.age)
-            data, missing = (truth, "extended") if way == "no gaps" else (with_gaps(truth, seed), way)
+            data, missing = (truth, "extended") if treatment == "no gaps" else (with_gaps(truth, seed), treatment)
             found.append(run(method, missing, data, truth, seed))
-            print(f"  {method}, {way} #{seed}: {found[-1]}", file=sys.stderr)
+            print(f"  {method}, {treatment} #{seed}: {found[-1]}", file=sys.stderr)
         cells = [f"{statistics.mean(r['measured'] for r in found):.0%}"]
         cells += [f"{statistics.median(r['slope'] for r in found):+.1f}"]
         cells += [f"{statistics.median(r[name] for r in found):.4f}" for name in ("1-way", "2-way")]
-        print(f"| {method} | {way} | {' | '.join(cells)} |", flush=True)
+        print(f"| {method} | {treatment} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

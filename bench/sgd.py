@@ -40,8 +40,8 @@ def main():
     parser.add_argument("--case", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.run:
-        hidden, lot = CASES[asked.case]
-        print(json.dumps(TRAINERS[asked.run](hidden, lot, asked.steps)))
+        hidden, batch_size = CASES[asked.case]
+        print(json.dumps(TRAINERS[asked.run](hidden, batch_size, asked.steps)))
         return
     for case in CASES:
         found = {}
@@ -55,7 +55,7 @@ def main():
             for name in names:
                 times = [once(python, name, case, asked.steps) for _ in range(asked.repetitions)]
                 found[name] = min(times, key=lambda run: run["processor_ms"])
-        tell(case, found)
+        print_case(case, found)
 
 
 def once(python, name, case, steps):
@@ -68,7 +68,7 @@ def once(python, name, case, steps):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def tell(case, found):
+def print_case(case, found):
     numbers = next(iter(found.values()))["numbers"]
     print(f"\n{case}: {numbers:,} parameters\n")
     print("| | processor ms a step | steps per processor-second | gapless is faster by |")
@@ -110,7 +110,7 @@ def timed(step, steps, warm=20):
     return 1000 * (time.process_time() - start) / steps
 
 
-def run_gapless(hidden, lot, steps):
+def run_gapless(hidden, batch_size, steps):
     """Through the gate, ledger and all: a short training is taken from a long one, so that only steps are counted."""
     import polars as pl
 
@@ -128,7 +128,7 @@ def run_gapless(hidden, lot, steps):
     cells = Cells(given=tuple(range(COLUMNS)), sizes=(LEVELS,) * COLUMNS, targets=(COLUMNS,), cells=(2,))
     network = Chain((Linear(COLUMNS * LEVELS, hidden), ReLU(), Linear(hidden, 2)))
     optimizer = Adam(rate=Cosine(rate=0.01, steps=steps))
-    program = Descent(network=network, cells=cells, optimizer=optimizer, batch_size=float(lot))
+    program = Descent(network=network, cells=cells, optimizer=optimizer, batch_size=float(batch_size))
     with tempfile.TemporaryDirectory() as folder:
         ledger, budget = Path(folder) / "bench.ledger", gl.Budget(100.0, 1e-6)
         table = gl.read(frame, schema, protect=gl.Rows(1), ledger=ledger, budget=budget)
@@ -137,7 +137,7 @@ def run_gapless(hidden, lot, steps):
         def trained(many):
             spend = grant.left / 3
             start = time.process_time()
-            train(table, program, grant, spend=spend, rate=lot / ROWS, steps=many, clip=CLIP, what="network")
+            train(table, program, grant, spend=spend, rate=batch_size / ROWS, steps=many, clip=CLIP, what="network")
             return time.process_time() - start
 
         trained(20)
@@ -145,7 +145,7 @@ def run_gapless(hidden, lot, steps):
     return {"processor_ms": 1000 * (long - short) / steps, "numbers": program.numbers}
 
 
-def run_opacus(hidden, lot, steps, *, ghost):
+def run_opacus(hidden, batch_size, steps, *, ghost):
     import warnings
 
     import opacus
@@ -155,7 +155,7 @@ def run_opacus(hidden, lot, steps, *, ghost):
     torch.set_num_threads(1)
     inputs, label = indicators()
     data = torch.utils.data.TensorDataset(torch.from_numpy(inputs), torch.from_numpy(label))
-    loader = torch.utils.data.DataLoader(data, batch_size=lot)
+    loader = torch.utils.data.DataLoader(data, batch_size=batch_size)
     network = torch.nn.Sequential(
         torch.nn.Linear(COLUMNS * LEVELS, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 2)
     )
@@ -171,11 +171,11 @@ def run_opacus(hidden, lot, steps, *, ghost):
     else:
         network, optimizer, loader = private(module=network, optimizer=optimizer, data_loader=loader, **options)
 
-    def lots():
+    def batches():
         while True:
             yield from loader
 
-    drawn = lots()
+    drawn = batches()
 
     def step():
         x, y = next(drawn)
@@ -186,7 +186,7 @@ def run_opacus(hidden, lot, steps, *, ghost):
     return {"processor_ms": timed(step, steps), "numbers": numbers}
 
 
-def run_jax_privacy(hidden, lot, steps):
+def run_jax_privacy(hidden, batch_size, steps):
     import secrets
 
     import jax
@@ -210,12 +210,14 @@ def run_jax_privacy(hidden, lot, steps):
         outputs = jax.nn.relu(x @ weights["a"] + weights["b"]) @ weights["c"] + weights["d"]
         return optax.softmax_cross_entropy_with_integer_labels(outputs, y).mean()
 
-    gradient = jp.clipped_grad(loss, l2_clip_norm=CLIP, batch_argnums=(1, 2), normalize_by=lot, microbatch_size=64)
+    gradient = jp.clipped_grad(
+        loss, l2_clip_norm=CLIP, batch_argnums=(1, 2), normalize_by=batch_size, microbatch_size=64
+    )
     key = jax.random.wrap_key_data(np.frombuffer(secrets.token_bytes(8), np.uint32))
     noise = noise_addition.gaussian_privatizer(stddev=STD * gradient.sensitivity(), prng_key=key)
     adam = optax.adam(0.01)
     state = [weights, noise.init(weights), adam.init(weights)]
-    padded = -(-(lot + 6 * int(lot**0.5)) // 64) * 64
+    padded = -(-(batch_size + 6 * int(batch_size**0.5)) // 64) * 64
 
     @jax.jit
     def updated(weights, noised, moments, x, y, padding):
@@ -224,15 +226,15 @@ def run_jax_privacy(hidden, lot, steps):
         moves, moments = adam.update(clipped, moments, weights)
         return optax.apply_updates(weights, moves), noised, moments
 
-    lots = batch_selection.CyclicPoissonSampling(
-        sampling_prob=lot / ROWS,
+    sampling = batch_selection.CyclicPoissonSampling(
+        sampling_prob=batch_size / ROWS,
         iterations=steps + 100,
         truncated_batch_size=padded,
         partition_type=batch_selection.PartitionType.INDEPENDENT,
     ).batch_iterator(ROWS, rng=secrets.randbits(128))
 
     def step():
-        rows = batch_selection.pad_to_multiple_of(next(lots), padded)
+        rows = batch_selection.pad_to_multiple_of(next(sampling), padded)
         state[:] = updated(*state, inputs[rows], label[rows], rows == -1)
         jax.block_until_ready(state[0])
 

@@ -53,17 +53,17 @@ def main():
         except (ImportError, FileNotFoundError) as missing:
             print(f"{name}: left out, {missing}", file=sys.stderr)
             continue
-        told = [f"{value:.3f}" for value in correlations(codes, edges)] if edges else ["", "", ""]
-        print(f"| {name} | | truth | | {' | '.join(told)} | | | | |")
+        cells = [f"{value:.3f}" for value in correlations(codes, edges)] if edges else ["", "", ""]
+        print(f"| {name} | | truth | | {' | '.join(cells)} | | | | |")
         for epsilon in epsilons:
             for method in asked.methods:
                 for drawn in (False, True):
                     runs = [run(codes, sizes, edges, method, epsilon, seed, drawn) for seed in range(asked.runs)]
                     figures = np.mean(runs, axis=0)
-                    told = [f"{value:.3f}" for value in figures[:3]] if edges else ["", "", ""]
-                    told += [f"{value:.4f}" for value in figures[3:6]] + [f"{figures[6]:.2f}"]
+                    cells = [f"{value:.3f}" for value in figures[:3]] if edges else ["", "", ""]
+                    cells += [f"{value:.4f}" for value in figures[3:6]] + [f"{figures[6]:.2f}"]
                     how = "to zero" if drawn else "as they are"
-                    print(f"| {name} | {epsilon} | {method} | {how} | {' | '.join(told)} |", flush=True)
+                    print(f"| {name} | {epsilon} | {method} | {how} | {' | '.join(cells)} |", flush=True)
 
 
 def run(codes, sizes, edges, method, epsilon, seed, drawn):
@@ -82,10 +82,7 @@ def run(codes, sizes, edges, method, epsilon, seed, drawn):
     made = fake.to_polars().cast(pl.String).cast(pl.Int64).to_numpy()
     return [
         *(correlations(made, edges) if edges else (0, 0, 0)),
-        *(
-            mixture.distance(codes, lambda columns: mixture.share(made, columns, sizes), sizes, ways)
-            for ways in (1, 2, 3)
-        ),
+        *(mixture.distance(codes, lambda columns: mixture.share(made, columns, sizes), sizes, k) for k in (1, 2, 3)),
         seconds,
     ]
 

@@ -85,7 +85,7 @@ MIXTURE_AT_MOST = {  # (table, ε): distances of pairs and of triples
 def processor():
     """Processor seconds of this process, all threads, and of its finished children."""
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 class Clock:
@@ -238,7 +238,7 @@ def run(command, *, cap, env=None):
         child.returncode = code = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        told, moans = out.read().strip().splitlines(), err.read().strip().splitlines()
+        lines, moans = out.read().strip().splitlines(), err.read().strip().splitlines()
     facts: dict[str, Any] = {
         "process_s": round(used.ru_utime + used.ru_stime, 2),
         "wall_s": round(time.perf_counter() - start, 2),
@@ -248,7 +248,7 @@ def run(command, *, cap, env=None):
         facts["error"] = f"stopped after {cap} processor-seconds"
     elif code:
         facts["error"] = moans[-1][:300] if moans else f"ended with {code}"
-    return (told[-1] if told else "{}"), facts
+    return (lines[-1] if lines else "{}"), facts
 
 
 def python_job(python, name, job, cap=3600):
@@ -333,14 +333,14 @@ class Results:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
             file.write(json.dumps(record) + "\n")
-        told = record.get("error")
-        if told is None:
+        message = record.get("error")
+        if message is None:
             seconds = cost([record])
             errors = [f"{name} {record[name]:.4f}" for name in ERRORS if name in record]
-            told = ", ".join([f"{seconds:.2f} cpu s", f"{record['peak_mb']} MB", *errors])
+            message = ", ".join([f"{seconds:.2f} cpu s", f"{record['peak_mb']} MB", *errors])
         parts = ("tool", "missing", "table", "rows", "epsilon")
         name = " ".join(str(record[part]) for part in parts if record.get(part))
-        print(f"  {name} #{record['repetition']}: {told}", file=sys.stderr, flush=True)
+        print(f"  {name} #{record['repetition']}: {message}", file=sys.stderr, flush=True)
 
     def groups(self, **wanted):
         """Records of equal settings; of gapless only those of the newest source that was measured for them."""
@@ -433,10 +433,13 @@ def measure_peers(options, tables, results):
                 command += ["--data", "Original/adult.csv", "--epsilon", EPSILON, "--delta", DELTA]
                 command += ["--opt", *given] if given else []
                 last, facts = run(command, cap=options.cap, env={"BENCH_DATA": str(tables.folder)})
-                told = json.loads(last)
-                measured = {k: told[k] for k in ("error", "sample_s") if k in told} if told else {}
+                record = json.loads(last)
+                measured = {k: record[k] for k in ("error", "sample_s") if k in record} if record else {}
                 if "error" not in measured and "error" not in facts:
-                    measured |= {"fit_s": told["fit_cpu_s"], "peak_mb": max(told["rss_peak_mb"], told["rss_child_mb"])}
+                    measured |= {
+                        "fit_s": record["fit_cpu_s"],
+                        "peak_mb": max(record["rss_peak_mb"], record["rss_child_mb"]),
+                    }
                     job = {"truth": str(tables.truth("adult")), "codes": codes, "out": out}
                     measured |= {k: v for k, v in python_job(options.python, "decode", job).items() if k == "error"}
                     measured |= score(options.python, tables.truth("adult"), out)
@@ -517,11 +520,11 @@ def print_results(results):
         ]
         rows = []
         for key, records in sorted(here.items(), key=lambda item: middle(item[1], "tvd2") or 9):
-            own = records[0]["kind"] == "gapless"
+            is_gapless = records[0]["kind"] == "gapless"
             error = next((record["error"] for record in records if "error" in record), None)
-            row = [f"**gapless {key[0]}**, {key[1]}" if own else key[0], str(len(records))]
+            row = [f"**gapless {key[0]}**, {key[1]}" if is_gapless else key[0], str(len(records))]
             row += [shown(middle(records, name)) for name in ERRORS]
-            row += [shown(middle(records, "fit_s"), 2), shown(middle(records, "sample_s") if own else None, 2)]
+            row += [shown(middle(records, "fit_s"), 2), shown(middle(records, "sample_s") if is_gapless else None, 2)]
             row += [shown(middle(records, "peak_mb"), 0), shown(middle(records, "imports_s"), 2)]
             row.append(shown(middle(records, "process_s"), 1))
             if error:
@@ -553,12 +556,12 @@ class Targets:
         records = self.groups.get((tool, mode, table, None, epsilon), [])
         return (cost(records) if name == "cost" else middle(records, name)) if records else None
 
-    def add(self, words, measured, limit, digits=4):
+    def add(self, label, measured, limit, digits=4):
         if measured is None or limit is None:
-            told = "–", shown(limit, digits), "not measured"
+            cells = "–", shown(limit, digits), "not measured"
         else:
-            told = shown(measured, digits), shown(limit, digits), "pass" if measured <= limit else "FAIL"
-        self.rows.append([words, *told])
+            cells = shown(measured, digits), shown(limit, digits), "pass" if measured <= limit else "FAIL"
+        self.rows.append([label, *cells])
 
 
 def print_targets(groups, closest):
@@ -577,9 +580,9 @@ def mixture_targets(targets):
         if table.startswith("adult"):
             seconds = 3 if table == "adult" else 5
             limits += [("cost", "fit + sample cpu s", seconds, 2), ("peak_mb", "peak MB", 300, 0)]
-        for name, words, limit, digits in limits:
+        for name, label, limit, digits in limits:
             measured = targets.value("mixture", "extended", table, name, epsilon)
-            targets.add(f"{table}, ε = {epsilon:g}, mixture extended: {words}", measured, limit, digits)
+            targets.add(f"{table}, ε = {epsilon:g}, mixture extended: {label}", measured, limit, digits)
 
 
 def aim_targets(targets, peer):
@@ -595,9 +598,9 @@ def aim_targets(targets, peer):
     for mode in ("extended", "observed"):
         target(f"Adult MCAR 0.2, aim {mode}: 2-way", value("aim", mode, "adult MCAR 0.2", "tvd2"), 0.025)
     for table, mode in itertools.product(("adult MCAR 0.2", "adult MAR 0.2"), ("extended", "observed")):
-        words = f"A{table[1:]}, aim {mode}"
-        target(f"{words}: fit + sample cpu s", value("aim", mode, table, "cost"), 5, 2)
-        target(f"{words}: peak MB", value("aim", mode, table, "peak_mb"), 500, 0)
+        label = f"A{table[1:]}, aim {mode}"
+        target(f"{label}: fit + sample cpu s", value("aim", mode, table, "cost"), 5, 2)
+        target(f"{label}: peak MB", value("aim", mode, table, "peak_mb"), 500, 0)
     target("Adult MAR 0.2, aim extended: 2-way", value("aim", "extended", "adult MAR 0.2", "tvd2"), 0.025)
     for method in ("aim", "mst", "privbayes"):
         for name in ("tvd1", "tvd2"):
@@ -625,10 +628,10 @@ def print_scaling(results):
     markdown([*head, "process cpu s", "wall s"], rows)
     for tool in ("mst", "aim"):
         few, many = (groups.get((tool, "extended", "adult bootstrapped", n, EPSILON), []) for n in (100_000, 1_000_000))
-        if few and many and all("fit_s" in one for one in (few[0], many[0])):
+        if few and many and all("fit_s" in record for record in (few[0], many[0])):
             counting, rest = (
-                [read(one[0]) for one in (few, many)]
-                for read in (lambda one: one["counting_s"], lambda one: one["fit_s"] - one["counting_s"])
+                [read(records[0]) for records in (few, many)]
+                for read in (lambda record: record["counting_s"], lambda record: record["fit_s"] - record["counting_s"])
             )
             print(f"\n{tool}, from 100,000 to 1,000,000 rows: counting × {counting[1] / counting[0]:.1f}", end="")
             print(f", the rest of the fit × {rest[1] / rest[0]:.2f}.")

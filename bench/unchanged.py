@@ -1553,13 +1553,13 @@ def summary(text: str) -> str:
     return text if len(text) <= KEPT else f"{text[:KEPT]} … ({len(text):,} characters)"
 
 
-def first_difference(one: str, other: str) -> tuple[str, str]:
+def first_difference(text: str, other: str) -> tuple[str, str]:
     """Both texts around the first place where they differ, and as they begin if that was not kept."""
-    shorter = min(len(one), len(other))
-    same = next((place for place in range(shorter) if one[place] != other[place]), shorter)
+    shorter = min(len(text), len(other))
+    same = next((place for place in range(shorter) if text[place] != other[place]), shorter)
     start = max(0, same - SHOWN // 3) if same < min(shorter, KEPT) else 0
     before = "… " if start else ""
-    return before + one[start : start + SHOWN], before + other[start : start + SHOWN]
+    return before + text[start : start + SHOWN], before + other[start : start + SHOWN]
 
 
 def run_case(name: str) -> dict[str, dict[str, str]]:

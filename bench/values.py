@@ -128,11 +128,11 @@ def raw(name):
     schema = replace(gl.data.draft_schema(path).schema, unchecked=False)
     frame = gl.Table.read(path, schema).to_polars()
     numbers = [c.name for c in schema.columns if isinstance(c, BinnedColumn) and c.has_learned_bins]
-    for way, used in (("learned bins", schema), ("ten equal bins", in_ten_bins(schema))):
+    for label, used in (("learned bins", schema), ("ten equal bins", in_ten_bins(schema))):
         sample, seconds = released(path, used)
         errors = scores(frame.select(numbers).to_numpy().astype(float), sample.select(numbers).to_numpy().astype(float))
         print(
-            f"| {name}, {way} | " + " | ".join(f"{error:.4f}" for error in errors) + f" | {seconds:.1f} |", flush=True
+            f"| {name}, {label} | " + " | ".join(f"{error:.4f}" for error in errors) + f" | {seconds:.1f} |", flush=True
         )
 
 

@@ -102,15 +102,15 @@ def must_show(runs, tables_with_gaps):
                         + [weights.effective_rows / len(weights)]
                     )
                 mean = np.mean(found, axis=0)
-                told = "–"
+                verdict = "–"
                 if gaps == "adult":
-                    told = "pass" if mean[2] <= required * mean[0] and mean[5] <= 1.1 * mean[3] else "FAIL"
+                    verdict = "pass" if mean[2] <= required * mean[0] and mean[5] <= 1.1 * mean[3] else "FAIL"
                 rows.append(
                     [f"{name} {100 - percent}/{percent}", gaps.replace("_", " ")]
                     + [f"{value:.4f}" for value in mean[:3]]
-                    + [f"{mean[2] / mean[0]:.3f} ({required}, {aim})" if told != "–" else f"{mean[2] / mean[0]:.3f}"]
+                    + [f"{mean[2] / mean[0]:.3f} ({required}, {aim})" if verdict != "–" else f"{mean[2] / mean[0]:.3f}"]
                     + [f"{value:.4f}" for value in mean[3:6]]
-                    + [f"{mean[5] / mean[3]:.3f}", f"{mean[6]:.2f}", told]
+                    + [f"{mean[5] / mean[3]:.3f}", f"{mean[6]:.2f}", verdict]
                 )
     print(f"\nAdult, ε = 1, δ = 1e-6, means of {runs} runs. Whole: everything on synthesis; part: before weights.\n")
     head = ["method", "table", "2-way whole", "part", "weighted", "ratio (required, aim)"]
@@ -216,8 +216,8 @@ def picture():
     fake = gl.Table.read(toy(100, 1, triangle=False), TOY)
     private = toy(100, 2, triangle=True)
     truth = gl.Table.read(private, TOY)
-    inside = (fake["x"] + fake["y"]).to_numpy() < 1
-    panels = {"the true weights": 2.0 * inside, "LogReg (no noise)": gl.weights.LogReg().fit(truth, fake)}
+    is_below = (fake["x"] + fake["y"]).to_numpy() < 1
+    panels = {"the true weights": 2.0 * is_below, "LogReg (no noise)": gl.weights.LogReg().fit(truth, fake)}
     with tempfile.TemporaryDirectory() as folder, fixed_noise(3):
         methods: dict[str, Any] = {
             "BetaNoised": gl.weights.LogisticWeights(debias=False),
@@ -354,10 +354,10 @@ def network_score(test, fake, weights):
         mass = np.ones(len(y)) if weights is None else np.asarray(weights)
         some = mass > 0  # a batch of rows without any weight has no mean
         network.fit(points(fake, without="label")[some], y[some], sample_weight=None if weights is None else mass[some])
-    told = points(test, without="label")
+    features = points(test, without="label")
     if category:
-        return roc_auc_score(wanted, network.predict_proba(told)[:, 1])
-    return float(np.mean((network.predict(told) - wanted) ** 2))
+        return roc_auc_score(wanted, network.predict_proba(features)[:, 1])
+    return float(np.mean((network.predict(features) - wanted) ** 2))
 
 
 def halves(frame, schema, run):
@@ -409,8 +409,8 @@ def section_4(names, epsilons, runs, share, kinds):
             many = found.get((kind, how))
             if how == FREE and many is None:  # no critic
                 continue
-            told = [summary([score[number] for score in many]) if many else "refused" for number in range(3)]
-            lines.append([kind, how, *told])
+            cells = [summary([score[number] for score in many]) if many else "refused" for number in range(3)]
+            lines.append([kind, how, *cells])
         print(
             f"\n{name}, {len(frame)} rows, ε = {epsilon:g}, {runs} runs, {share} % to weights, mean ± standard error\n"
         )

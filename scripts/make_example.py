@@ -22,10 +22,10 @@ def people(rng: np.random.Generator) -> pl.DataFrame:
     answers = rng.random((2, ROWS))
     refused = answers[0] < 0.06 + 0.12 * (income > 40_000)
     skipped = answers[0] > 0.97 - 0.1 * (age < 30)
-    told = np.where(refused, "-8", np.where(skipped, "", income.astype(str)))
+    income_text = np.where(refused, "-8", np.where(skipped, "", income.astype(str)))
     smokes = np.where(answers[1] < 0.08, "", np.where(smoker, "yes", "no"))
     return pl.DataFrame(
-        {"age": age, "sex": sex, "region": region, "education": education, "income": told, "smoker": smokes}
+        {"age": age, "sex": sex, "region": region, "education": education, "income": income_text, "smoker": smokes}
     )
 
 
