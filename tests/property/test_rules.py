@@ -13,9 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.constraints.compatible import Between
-from gapless.constraints.rules import parse
-from gapless.constraints.violations import Numbers, conflicts, hold, partners, some, violations
+from gapless.constraints.compatible import PairRule
+from gapless.constraints.rules import parse_constraint
+from gapless.constraints.violations import (
+    ValueRanges,
+    conflict_weights,
+    partner_weights,
+    select_rows,
+    terms_hold,
+    violations,
+)
 from gapless.data.workload import violating_pairs
 from gapless.privacy import L1, Rows
 from gapless.schema import Constraint
@@ -44,8 +51,10 @@ term = st.one_of(
     st.sampled_from(WITH_VALUES),
     st.builds(lambda places, sign: places.replace(" ", f" {sign} "), st.sampled_from(COMPARED), st.sampled_from(SIGNS)),
 )
-rules = st.lists(term, min_size=1, max_size=3).map(lambda terms: parse(Constraint(" and ".join(terms)), SCHEMA))
-between = rules.filter(lambda rule: rule.between_rows and not rule.apart)
+rules = st.lists(term, min_size=1, max_size=3).map(
+    lambda terms: parse_constraint(Constraint(" and ".join(terms)), SCHEMA)
+)
+between = rules.filter(lambda rule: rule.is_between_rows and not rule.forbids_equal_rows)
 seeds = st.integers(0, 2**32)
 
 
@@ -57,7 +66,7 @@ def random_numbers(rng, rows):
         high = low + rng.integers(0, 3, rows) * (rng.random() < 0.7)
         at = np.floor((low + high) / 2)
         nothing = rng.random(rows) < 0.15
-        found[column] = Numbers(*(np.where(nothing, np.nan, ends) for ends in (at, low, high)))
+        found[column] = ValueRanges(*(np.where(nothing, np.nan, ends) for ends in (at, low, high)))
     return found
 
 
@@ -67,16 +76,16 @@ def test_partners_are_those_of_all_pairs(rule, rows, others, seed):
     rng = np.random.default_rng(seed)
     first, second = random_numbers(rng, rows), random_numbers(rng, others)
     weights = rng.integers(1, 5, others).astype(float)
-    across = some(first, np.s_[:, None]), some(second, np.s_[None, :])
+    across = select_rows(first, np.s_[:, None]), select_rows(second, np.s_[None, :])
     for reading in ("at", "may"):
-        pairs = np.broadcast_to(hold(rule.terms, *across, reading=reading), (rows, others))
-        assert np.allclose(partners(rule.terms, first, second, weights, reading=reading), pairs @ weights)
-    if rule.between_rows:
+        pairs = np.broadcast_to(terms_hold(rule.terms, *across, reading=reading), (rows, others))
+        assert np.allclose(partner_weights(rule.terms, first, second, weights, reading=reading), pairs @ weights)
+    if rule.is_between_rows:
         one_way = np.broadcast_to(
-            hold(rule.terms, some(first, np.s_[:, None]), some(first, np.s_[None, :])), (rows, rows)
+            terms_hold(rule.terms, select_rows(first, np.s_[:, None]), select_rows(first, np.s_[None, :])), (rows, rows)
         )
         either = one_way | one_way.T
-        assert np.array_equal(conflicts(rule, first, np.ones(rows)), either.sum(axis=1))
+        assert np.array_equal(conflict_weights(rule, first, np.ones(rows)), either.sum(axis=1))
         np.fill_diagonal(either, val=False)
         found = violations(rule, first)
         assert found.rows == either.any(axis=1).sum()
@@ -90,24 +99,24 @@ def test_partners_are_those_of_all_pairs(rule, rows, others, seed):
 
 
 @examples(150)
-@given(rule=between, seed=seeds, by_chance=st.booleans())
-def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rule, seed, by_chance):
+@given(rule=between, seed=seeds, at_random=st.booleans())
+def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rule, seed, at_random):
     rng = np.random.default_rng(seed)
-    told = Between(rule, SCHEMA)
+    told = PairRule(rule, SCHEMA)
     law = rng.random([SCHEMA.columns[c].size for c in told.columns]) ** 4
-    chosen = told.choose(*told.combinations(law), rng, by_chance=by_chance)
+    chosen = told.choose(*told.combinations(law), rng, at_random=at_random)
     rows = 60
     codes = np.stack([rng.integers(0, column.extended_size, rows) for column in SCHEMA.columns], axis=1)
     before = codes.copy()
-    was_broken = chosen.breaks(codes)
-    chosen.mend(codes, lambda: rng.random(rows))
+    was_broken = chosen.violates(codes)
+    chosen.repair(codes, lambda: rng.random(rows))
     assert np.array_equal(codes[~was_broken], before[~was_broken])
     assert ((codes != before).sum(axis=1) <= 1).all()
-    codes = codes[~chosen.breaks(codes)]
+    codes = codes[~chosen.violates(codes)]
     values = [column.draw_positions(None, codes[:, c], rng) for c, column in enumerate(SCHEMA.columns)]
     free = [known.copy() for known in values]
     chosen.pin(codes, values)
-    assert violations(rule, {c: Numbers.exactly(known) for c, known in enumerate(values)}).rows == 0
+    assert violations(rule, {c: ValueRanges.exactly(known) for c, known in enumerate(values)}).rows == 0
     for column, known, drawn in zip(SCHEMA.columns, values, free, strict=True):  # in the same bins as before
         valued = ~np.isnan(known)
         assert np.array_equal(np.isnan(drawn), ~valued)
@@ -118,15 +127,17 @@ def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rul
 @given(seed=seeds, weight=st.floats(0.1, 30))
 def test_a_weight_makes_violations_rarer_and_a_share_is_reached(seed, weight):
     rng = np.random.default_rng(seed)
-    told = Between(parse(Constraint("t1.a == t2.a and t1.b != t2.b"), SCHEMA), SCHEMA)
+    told = PairRule(parse_constraint(Constraint("t1.a == t2.a and t1.b != t2.b"), SCHEMA), SCHEMA)
     law = rng.random((4, 3)) ** 3
     cells, law = told.combinations(law / law.sum())
-    plain = told.tilt(cells, law, share=1.0)
-    assert plain.chances.min() == plain.otherwise == 1.0
-    assert told.tilt(cells, law, weight=weight).share <= plain.share + 1e-9
-    aim = plain.share / 2
-    assert 0.8 * aim <= told.tilt(cells, law, share=aim).share <= aim
-    assert told.tilt(cells, law / 2, share=1.0).share == pytest.approx(plain.share / 4)  # half have no values
+    plain = told.reweight(cells, law, share=1.0)
+    assert plain.acceptance.min() == plain.default_acceptance == 1.0
+    assert told.reweight(cells, law, weight=weight).violating_share <= plain.violating_share + 1e-9
+    aim = plain.violating_share / 2
+    assert 0.8 * aim <= told.reweight(cells, law, share=aim).violating_share <= aim
+    assert told.reweight(cells, law / 2, share=1.0).violating_share == pytest.approx(
+        plain.violating_share / 4
+    )  # half have no values
 
 
 # ---------------------------------------------------------------------- pairs in buckets

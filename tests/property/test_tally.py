@@ -10,7 +10,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from gapless import HotDeck, Integer, MissingCode, Number, Ordinal, Rows, Schema
-from gapless.constraints.grammar import needed, parse_condition
+from gapless.constraints.grammar import parse_condition, required_columns
 from gapless.data.row_contribution import Groups, RowContribution
 from gapless.data.sums import hot_deck_sum, plain_sum
 from gapless.errors import QuestionError
@@ -75,9 +75,9 @@ def test_every_question_keeps_its_distance(text, treated, pair):
     moved = np.abs(reveal(less, tables[0].ledger) - reveal(greater, tables[1].ledger)).sum()
     assert moved <= less.distance.at_most
     if treated == "dropped":
-        assert less.distance == L1(k * asked.tally.unit)
+        assert less.distance == L1(k * asked.contribution.unit)
         seen = [all(r[SCHEMA.names.index(name)] != "" for name in less.reads or ()) for r in more]
-        assert moved <= sum(seen) * asked.tally.unit  # what `reads` promises
+        assert moved <= sum(seen) * asked.contribution.unit  # what `reads` promises
     else:
         assert less.reads is None
 
@@ -87,14 +87,14 @@ def test_what_a_row_adds_depends_on_that_row_alone(text):
     asked = parse_question(text).compile(SCHEMA)
     sizes = [column.extended_size for column in asked.schema.columns]
     codes = dict(zip(SCHEMA.names, np.indices(sizes).reshape(len(sizes), -1), strict=True))
-    groups, all_rows = asked.tally.evaluate(codes)
+    groups, all_rows = asked.contribution.evaluate(codes)
     order = np.random.default_rng(0).permutation(len(all_rows))
     for chosen in (order, *(order[i : i + 1] for i in range(20))):
-        group, added = asked.tally.evaluate({name: c[chosen] for name, c in codes.items()})
+        group, added = asked.contribution.evaluate({name: c[chosen] for name, c in codes.items()})
         assert np.array_equal(group, groups[chosen])
         assert np.array_equal(added, all_rows[chosen])
-    assert np.abs(all_rows).sum(axis=1).max() == asked.tally.unit  # and the unit is attained
-    assert asked.tally.needs <= set(asked.tally.columns)
+    assert np.abs(all_rows).sum(axis=1).max() == asked.contribution.unit  # and the unit is attained
+    assert asked.contribution.needs <= set(asked.contribution.columns)
 
 
 def test_a_tally_that_lies_about_its_unit_adds_nothing():
@@ -178,9 +178,9 @@ def test_conditions_follow_three_valued_logic(tree, a, c):
     found = compiled({name: np.array([code]) for name, code in codes.items()})[0]
     assert {1: True, 0: None, -1: False}[int(found)] == truth(tree, {"a": a, "c": c})
     for name, cell in (("a", a), ("c", c)):
-        if cell == "" and name in needed(condition):
+        if cell == "" and name in required_columns(condition):
             assert found != 1
-        if cell == "" and name in needed(condition, truth=False):
+        if cell == "" and name in required_columns(condition, truth=False):
             assert found != -1
 
 

@@ -28,13 +28,13 @@ def missed(text, budget, rows, source, seed):
     """How many of the intervals miss the answer without noise."""
     asked = parse_question(text).compile(SCHEMA)
     xs = np.random.default_rng(seed).binomial(20, 0.3, rows)
-    sums = asked.tally.total({"x": xs, "g": xs % 2}, rows)
-    mechanism = for_counts(budget.capacity, L1(asked.tally.unit))
-    noise = Noise.of(mechanism, asked.tally.unit)
-    truth = asked.shape.finish(sums / asked.tally.unit)
+    sums = asked.contribution.total({"x": xs, "g": xs % 2}, rows)
+    mechanism = for_counts(budget.capacity, L1(asked.contribution.unit))
+    noise = Noise.of(mechanism, asked.contribution.unit)
+    truth = asked.estimand.estimate(sums / asked.contribution.unit)
     outside = 0
     for _ in range(TRIALS):
-        (one,) = asked.estimates(mechanism(sums, source), asked.tally.unit, noise)
+        (one,) = asked.estimates(mechanism(sums, source), asked.contribution.unit, noise)
         low, high = one.interval
         outside += not low - 1e-9 <= truth <= high + 1e-9
     return outside
@@ -85,7 +85,7 @@ def missed_quantiles(table, q, budget, source):
     ends, centre = (
         ChoiceByGroup.for_loss(budget.capacity * share, LinfByGroup(treatment.distance)) for share in (0.25, 0.5)
     )
-    beyond = math.ceil(treatment.rows(ends, 0.025))
+    beyond = math.ceil(treatment.rank_error(ends, 0.025))
     counts = np.bincount(xs.astype(int), minlength=1000)
     truth = [value for value, away in enumerate(away_from(counts, q * len(xs))) if away == 0]
     unit = treatment.quantile.denominator
@@ -98,7 +98,7 @@ def missed_quantiles(table, q, budget, source):
             choice(s[None, :], source)[0] for choice, s in zip((ends, centre, ends), scores, strict=True)
         )
         outside += truth[0] < low or truth[-1] > high
-        wrong += -scores[1][middle] / unit > treatment.rows(centre, 0.05)
+        wrong += -scores[1][middle] / unit > treatment.rank_error(centre, 0.05)
     return outside, wrong
 
 

@@ -161,10 +161,10 @@ def test_true_is_no_number(tmp_path):
 def test_what_kind_of_answer_a_question_has_is_a_type_not_a_number_of_parts():
     schema = gl.Schema("t", [AGE, LETTER])
     kinds = {
-        compiled.Total: (gl.Count(), gl.Sum("age")),
-        compiled.Ratio: (gl.Mean("age"), gl.Proportion("letter == a")),
-        compiled.Spread: (gl.Variance("age"),),
+        compiled.TotalEstimand: (gl.Count(), gl.Sum("age")),
+        compiled.RatioEstimand: (gl.Mean("age"), gl.Proportion("letter == a")),
+        compiled.VarianceEstimand: (gl.Variance("age"),),
     }
     for kind, questions in kinds.items():
         for question in questions:
-            assert type(question.compile(schema).shape) is kind
+            assert type(question.compile(schema).estimand) is kind

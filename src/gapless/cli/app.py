@@ -233,7 +233,7 @@ def check(data: Data, schema: SchemaOption, encoding: Encoding = None, as_json: 
 
     result = _check(data, Schema.read(schema), encoding)
     if as_json:
-        print(json.dumps({"for": "the holder's eyes", **asdict(result)}))
+        print(json.dumps({"for": "the holder's eyes", **result.to_dict()}))
     else:
         _print_check(result)
     if result.refused:
@@ -572,7 +572,7 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 
 def _print_check(result: Check) -> None:
-    from gapless.missing.check import UNHIDE
+    from gapless.missing.check import HIDDEN_VALUES_HINT
     from gapless.text import aligned, plural
 
     console.print(f"FOR THE HOLDER'S EYES, not for release. {plural(result.rows, 'row')}.")
@@ -594,7 +594,7 @@ def _print_check(result: Check) -> None:
         console.print("\nBins that hide what is in them:\n")
         for sentence in hidden:
             console.print(f"  {sentence}")
-        console.print(f"  Try: {UNHIDE}")
+        console.print(f"  Try: {HIDDEN_VALUES_HINT}")
     if result.refused:
         notes.print(
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"

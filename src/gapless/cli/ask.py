@@ -34,7 +34,7 @@ from gapless.files import MEGABYTE, read_limited
 if TYPE_CHECKING:
     from gapless.publish import Balance
     from gapless.query import Answer
-    from gapless.query.compiled import Compiled
+    from gapless.query.compiled import CompiledQuestion
     from gapless.query.questions import AnyQuestion
     from gapless.query.treatments import Preview
 
@@ -114,7 +114,7 @@ def ask(
     # What cannot be answered, or not with so little, is told before anything is read.
     promise = source.budget or Ledger.open(source.ledger).budget
     share = share_of(promise.capacity, f"{percent / len(questions)}%")
-    asked: list[Compiled] = []
+    asked: list[CompiledQuestion] = []
     ahead: list[Preview] = []
     for where, question in questions:
         with _locate_errors(where):
@@ -156,7 +156,7 @@ class _AnswerPrinter:
 
         self.answers.append(answer)
         if not self.as_json:
-            short = "\n".join([answer.shown, *indented(answer.measures, answer.paid_by)])
+            short = "\n".join([answer.estimates_text, *indented(answer.measures, answer.paid_by)])
             console.print(short if self.several else str(answer))
             sys.stdout.flush()
 

@@ -152,7 +152,7 @@ def gap(
     from gapless.data.table import write_frame
     from gapless.files import check_writable
     from gapless.missing.check import patterns_of
-    from gapless.missing.gap_mechanisms import frame_with_gaps, gappy
+    from gapless.missing.gap_mechanisms import frame_with_gaps, schema_with_gaps
     from gapless.schema import Schema
     from gapless.text import aligned, plural
 
@@ -165,7 +165,7 @@ def gap(
     table = Table.read(frame, public)
     flags = chosen.mask(table, seed=seed)
     write_frame(frame_with_gaps(frame, public, flags), output, public)
-    after = gappy(public, flags)
+    after = schema_with_gaps(public, flags)
     if schema_output is not None:
         after.write(schema_output)
     gaps = [codes >= c.size for codes, c in zip(table.codes, public.columns, strict=True)]

@@ -23,7 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.rules import Rule
-from gapless.constraints.violations import Flags, Numbers, Rows, conflicts, hold, many, numbers_of_cells, partners, some
+from gapless.constraints.violations import (
+    Flags,
+    Rows,
+    ValueRanges,
+    conflict_weights,
+    partner_weights,
+    ranges_of_cells,
+    row_count,
+    select_rows,
+    terms_hold,
+)
 from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Schema
 from gapless.types import Floats, Integers
@@ -32,17 +42,17 @@ BLOCK = 1024  # combinations that are compared with each other at once
 GENTLE, STEEPER, STEEPEST = 0.05, 1.05, 1e4  # a weight that grows until a rule is broken as seldom as it should be
 STEPS, SETTLED = 1000, 1e-9
 
-Chance = Callable[[], Floats]
+UniformDraws = Callable[[], Floats]
 
 
 @dataclass(frozen=True)
-class Forbidden:
+class ForbiddenCells:
     """Combinations of observed cells that no row may have: true in `table` where forbidden."""
 
     columns: tuple[int, ...]
     table: Flags
 
-    def leaves(self, given: Mapping[int, int]) -> bool:
+    def allows(self, given: Mapping[int, int]) -> bool:
         """Whether a row with these cells, by column, may have others with which it is allowed; a gap always may."""
         known = [given.get(column, -1) for column in self.columns]
         if any(code >= size for code, size in zip(known, self.table.shape, strict=True)):
@@ -51,7 +61,7 @@ class Forbidden:
 
 
 @dataclass(frozen=True, eq=False)
-class _Keys:
+class _Combinations:
     """Combinations of values of some columns, each as one number, sorted. A value is a level or a bin."""
 
     columns: tuple[int, ...]
@@ -71,7 +81,7 @@ class _Keys:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen(_Keys):
+class AllowedSet(_Combinations):
     """Combinations of which any two may stand in one table.
 
     Attributes:
@@ -83,7 +93,7 @@ class Chosen(_Keys):
 
     mass: Floats
     pinned: Mapping[int, Floats]
-    stands: Mapping[int, Floats]
+    representatives: Mapping[int, Floats]
     roles: tuple[frozenset[int], frozenset[int]]
 
     @cached_property
@@ -99,17 +109,17 @@ class Chosen(_Keys):
             found = [keys * self.sizes[axis] + part[place] for keys, part in zip(found, parts, strict=True)]
         return found[0], found[1]
 
-    def breaks(self, codes: NDArray[np.integer]) -> Flags:
+    def violates(self, codes: NDArray[np.integer]) -> Flags:
         """Which rows have a combination that is none of these; one without some values may be any that has them."""
         seen, _, there = self.find(codes)
         broken = seen & ~there
-        for lacking, rows in self._bound(codes, ~seen):
+        for lacking, rows in self._partial_rows(codes, ~seen):
             shown = [axis for axis, column in enumerate(self.columns) if column not in lacking]
             allowed, asked = self._keys_on(shown, codes[rows])
             broken[rows] = ~np.isin(asked, allowed)
         return broken
 
-    def leaves(self, given: Mapping[int, int]) -> bool:
+    def allows(self, given: Mapping[int, int]) -> bool:
         """Whether one of these has the cells that are given, by column; a gap may stand beside any."""
         known = [given.get(column, -1) for column in self.columns]
         if any(code >= size for code, size in zip(known, self.sizes, strict=True)):
@@ -117,7 +127,7 @@ class Chosen(_Keys):
         agree = [self._cells[axis] == code for axis, code in enumerate(known) if code >= 0]
         return not agree or bool(np.all(agree, axis=0).any())
 
-    def _bound(self, codes: NDArray[np.integer], lacking_some: Flags) -> list[tuple[frozenset[int], Integers]]:
+    def _partial_rows(self, codes: NDArray[np.integer], lacking_some: Flags) -> list[tuple[frozenset[int], Integers]]:
         """Rows without some values that the rule still binds, as its first row or its second, by what they lack."""
         if self.roles[0] == self.roles[1] or not lacking_some.any():  # nothing compares with them
             return []
@@ -130,7 +140,7 @@ class Chosen(_Keys):
                 found.append((lacking, np.flatnonzero(patterns == pattern)))
         return found
 
-    def mend(self, codes: NDArray[Any], chance: Chance, *, free: Flags | None = None) -> None:
+    def repair(self, codes: NDArray[Any], draw_uniforms: UniformDraws, *, free: Flags | None = None) -> None:
         """Change one cell of each row that breaks the rule, if that is enough: the last column if possible.
 
         The new cell is drawn by mass among those that the row's other cells leave. Only cells that are `free`, if that
@@ -139,7 +149,7 @@ class Chosen(_Keys):
         seen, _, there = self.find(codes)
         broken = np.flatnonzero(seen & ~there)
         for axis in reversed(range(len(self.columns))):
-            draws, column = chance(), self.columns[axis]
+            draws, column = draw_uniforms(), self.columns[axis]
             rows = broken if free is None else broken[free[broken, column]]
             others = [place for place in range(len(self.columns)) if place != axis]
             beside, asked = self._keys_on(others, codes[rows])
@@ -158,15 +168,15 @@ class Chosen(_Keys):
         seen, places, there = self.find(codes)
         for column, pinned in self.pinned.items():
             kept, told = values[column], np.where(there, pinned[places], np.nan)
-            for lacking, rows in self._bound(codes, ~seen):
+            for lacking, rows in self._partial_rows(codes, ~seen):
                 if column not in lacking:
-                    told[rows] = self.stands[column][codes[rows, column]]
+                    told[rows] = self.representatives[column][codes[rows, column]]
             if kept is not None:
                 np.copyto(kept, told, where=~np.isnan(told))
 
 
 @dataclass(frozen=True, eq=False)
-class Tilted(_Keys):
+class SoftReweighting(_Combinations):
     """Combinations that are not as probable as the model says.
 
     Attributes:
@@ -175,18 +185,18 @@ class Tilted(_Keys):
         share: of all pairs of rows that then break the rule.
     """
 
-    chances: Floats
-    otherwise: float
-    share: float
+    acceptance: Floats
+    default_acceptance: float
+    violating_share: float
 
-    def chance_of(self, codes: NDArray[np.integer]) -> Floats:
+    def acceptance_of(self, codes: NDArray[np.integer]) -> Floats:
         """With which chance each row is kept."""
         _, places, there = self.find(codes)
-        return np.where(there, np.append(self.chances, 0.0)[places], self.otherwise)
+        return np.where(there, np.append(self.acceptance, 0.0)[places], self.default_acceptance)
 
 
 @dataclass(frozen=True, eq=False)
-class Between:
+class PairRule:
     """A rule between two rows, and the columns that it names, told by a schema.
 
     Attributes:
@@ -200,8 +210,8 @@ class Between:
     rule: Rule
     schema: Schema
     shared: frozenset[int] = frozenset()
-    inside: Mapping[str, Floats] = field(default_factory=dict)
-    given: Mapping[int, float] = field(default_factory=dict)
+    within_bin_counts: Mapping[str, Floats] = field(default_factory=dict)
+    fixed_values: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -214,25 +224,27 @@ class Between:
         return tuple(self.schema.columns[column].values_size for column in self.columns)
 
     @property
-    def decides(self) -> bool:
+    def is_dependency(self) -> bool:
         """Whether it is a dependency: the first columns decide the last."""
         signs = sorted(term.sign for term in self.rule.terms)
-        return self.rule.compares_alike and signs == ["!=", *["=="] * (len(self.columns) - 1)]
+        return self.rule.compares_same_columns and signs == ["!=", *["=="] * (len(self.columns) - 1)]
 
     @cached_property
-    def numbers(self) -> dict[int, Numbers]:
+    def numbers(self) -> dict[int, ValueRanges]:
         """The cells of each column as numbers."""
         columns = {column: self.schema.columns[column] for column in self.columns}
-        found = {place: numbers_of_cells(column, self.inside.get(column.name)) for place, column in columns.items()}
-        for place, position in self.given.items():
+        found = {
+            place: ranges_of_cells(column, self.within_bin_counts.get(column.name)) for place, column in columns.items()
+        }
+        for place, position in self.fixed_values.items():
             column = columns.get(place)
             if isinstance(column, BinnedColumn):
                 (code,) = column.bin_of(np.array([position]))
-                for ends in (found[place].at, found[place].low, found[place].high):
+                for ends in (found[place].value, found[place].low, found[place].high):
                     ends[code] = position
         return found
 
-    def rows(self, cells: Integers) -> dict[int, Numbers]:
+    def rows(self, cells: Integers) -> dict[int, ValueRanges]:
         """Combinations of codes, one in each row, as numbers."""
         return {column: self.numbers[column][cells[:, axis]] for axis, column in enumerate(self.columns)}
 
@@ -242,16 +254,16 @@ class Between:
         mass: Floats,
         rng: np.random.Generator,
         *,
-        by_chance: bool = False,
+        at_random: bool = False,
         first: Integers | None = None,
-    ) -> Chosen:
+    ) -> AllowedSet:
         """A set of these combinations of which any two may stand in one table, the heaviest first.
 
-        `by_chance` takes them in the order of draws by mass: for a law that knows nothing of columns together, so
+        `at_random` takes them in the order of draws by mass: for a law that knows nothing of columns together, so
         that each column keeps its own law on average. Values of their own are drawn too, where combinations need them.
         A combination that comes `first` is in the set whatever its mass, unless it breaks the rule with itself.
         """
-        order = np.log(np.maximum(mass, 1e-300)) + (rng.gumbel(size=len(mass)) if by_chance else 0.0)
+        order = np.log(np.maximum(mass, 1e-300)) + (rng.gumbel(size=len(mass)) if at_random else 0.0)
         order = np.where(mass > 0, order, -np.inf)
         if first is not None:
             others = (cells != first).any(axis=1)
@@ -260,48 +272,50 @@ class Between:
         kept = self._kept(cells, order)
         keys = np.ravel_multi_index(tuple(cells[kept].T), self.sizes)
         kept = kept[np.argsort(keys)]
-        return Chosen(
+        return AllowedSet(
             self.columns,
             self.sizes,
             np.sort(keys),
             mass=mass[kept],
             pinned=self._pinned(cells[kept], rng),
-            stands={column: numbers.at for column, numbers in self.numbers.items()},
+            representatives={column: numbers.value for column, numbers in self.numbers.items()},
             roles=(frozenset(self.rule.columns_of(0)), frozenset(self.rule.columns_of(1))),
         )
 
-    def keeps(self, cells: Integers) -> Flags:
+    def keeps_with_itself(self, cells: Integers) -> Flags:
         """Which combinations keep the rule with rows like themselves."""
         rows = self.rows(cells)
-        return ~hold(self.rule.terms, rows, rows)
+        return ~terms_hold(self.rule.terms, rows, rows)
 
     def _kept(self, cells: Integers, score: Floats) -> Integers:
         """The places of a set of combinations that keep the rule, those with a high score first."""
-        places = np.flatnonzero((score > -np.inf) & self.keeps(cells))
+        places = np.flatnonzero((score > -np.inf) & self.keeps_with_itself(cells))
         places = places[np.argsort(-score[places], kind="stable")]
         return places[self._compatible(self.rows(cells[places]))]
 
     def _compatible(self, rows: Rows) -> Integers:
         """The places of a set of rows no two of which break the rule: each in turn, if it clashes with none before."""
-        free = conflicts(self.rule, rows, np.ones(many(rows))) == 0
+        free = conflict_weights(self.rule, rows, np.ones(row_count(rows))) == 0
         chosen, waiting = [np.flatnonzero(free)], np.flatnonzero(~free)
         while len(waiting):
             head, waiting = waiting[:BLOCK], waiting[BLOCK:]
-            clash = self._clash(some(rows, head))
+            clash = self._clash(select_rows(rows, head))
             out = np.zeros(len(head), dtype=np.bool_)
             for place in range(len(head)):
                 if not out[place]:
                     out |= clash[place]
             chosen.append(head[~out])
             ones = np.ones(len(chosen[-1]))
-            clashes = conflicts(self.rule, some(rows, waiting), ones, others=some(rows, chosen[-1]))
+            clashes = conflict_weights(
+                self.rule, select_rows(rows, waiting), ones, others=select_rows(rows, chosen[-1])
+            )
             waiting = waiting[clashes == 0]
         return np.concatenate(chosen)
 
     def _clash(self, rows: Rows) -> Flags:
         """Which of these rows break the rule with which, in either order."""
-        one_way = hold(self.rule.terms, some(rows, np.s_[:, None]), some(rows, np.s_[None, :]))
-        one_way = np.broadcast_to(one_way, (many(rows), many(rows)))
+        one_way = terms_hold(self.rule.terms, select_rows(rows, np.s_[:, None]), select_rows(rows, np.s_[None, :]))
+        one_way = np.broadcast_to(one_way, (row_count(rows), row_count(rows)))
         return one_way | one_way.T
 
     def _pinned(self, cells: Integers, rng: np.random.Generator) -> dict[int, Floats]:
@@ -310,34 +324,38 @@ class Between:
         A combination that could clash with itself alone has values of its own, if no other rule names the column.
         """
         rows, ones, terms = self.rows(cells), np.ones(len(cells)), self.rule.terms
-        itself = hold(terms, rows, rows, reading="may")
-        clashes = [partners(order, rows, rows, ones, reading="may") for order in (terms, self.rule.swapped)]
+        itself = terms_hold(terms, rows, rows, reading="may")
+        clashes = [partner_weights(order, rows, rows, ones, reading="may") for order in (terms, self.rule.swapped)]
         needed = clashes[0] + clashes[1] > 0
-        alone = (clashes[0] == itself) & (clashes[1] == itself) & self.rule.compares_alike
+        alone = (clashes[0] == itself) & (clashes[1] == itself) & self.rule.compares_same_columns
         pinned = {}
         for axis, place in enumerate(self.columns):
             column, numbers = self.schema.columns[place], rows[place]
             several = needed & (numbers.low < numbers.high)
             if isinstance(column, BinnedColumn) and several.any():
-                drawn = column.draw_positions(self.inside.get(column.name), cells[:, axis].astype(np.uint16), rng)
-                values = np.where(alone & (place not in self.shared), drawn, numbers.at)
+                drawn = column.draw_positions(
+                    self.within_bin_counts.get(column.name), cells[:, axis].astype(np.uint16), rng
+                )
+                values = np.where(alone & (place not in self.shared), drawn, numbers.value)
                 pinned[place] = np.where(several, values, np.nan)
         return pinned
 
-    def forbidden(self, law: Floats) -> Forbidden:
+    def forbidden_cells(self, law: Floats) -> ForbiddenCells:
         """All combinations of values but those that are chosen by their probabilities; an axis for each column."""
         cells, mass = self.combinations(law)
         table = np.zeros(law.shape, dtype=np.bool_)
         table[tuple(map(slice, self.sizes))] = True
         table[tuple(cells[self._kept(cells, mass)].T)] = False
-        return Forbidden(self.columns, table)
+        return ForbiddenCells(self.columns, table)
 
     def combinations(self, law: Floats) -> tuple[Integers, Floats]:
         """The combinations of values that a law of observed cells gives some mass, and how much."""
         values = law[tuple(map(slice, self.sizes))]
         return np.argwhere(values > 0), values[values > 0]
 
-    def tilt(self, cells: Integers, mass: Floats, *, weight: float | None = None, share: float = 0.0) -> Tilted:
+    def reweight(
+        self, cells: Integers, mass: Floats, *, weight: float | None = None, share: float = 0.0
+    ) -> SoftReweighting:
         r"""The law of these combinations under a soft rule, as chances with which rows are kept.
 
         .. math:: q(u) \propto p(u) \exp\bigl(-w \sum_v K(u, v)\, q(v)\bigr),
@@ -352,7 +370,7 @@ class Between:
         clash = self._clash(rows).astype(np.float64) if len(cells) <= BLOCK else None
 
         def clashing(law: Floats) -> Floats:
-            return np.maximum(conflicts(self.rule, rows, law), 0.0) if clash is None else clash @ law
+            return np.maximum(conflict_weights(self.rule, rows, law), 0.0) if clash is None else clash @ law
 
         q, broken, w = p, clashing(p), GENTLE if weight is None else weight
         for _ in range(STEPS):
@@ -370,11 +388,11 @@ class Between:
         ratio = np.append(q / p, 1.0)  # of none at all, every row is kept
         keys = np.ravel_multi_index(tuple(cells.T), self.sizes)
         order = np.argsort(keys)
-        return Tilted(
+        return SoftReweighting(
             self.columns,
             self.sizes,
             keys[order],
-            chances=(ratio[:-1] / ratio.max())[order],
-            otherwise=float(1 / ratio.max()),
-            share=float(q @ broken) * valued**2,
+            acceptance=(ratio[:-1] / ratio.max())[order],
+            default_acceptance=float(1 / ratio.max()),
+            violating_share=float(q @ broken) * valued**2,
         )

@@ -14,11 +14,11 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.compatible import Between, Forbidden
+from gapless.constraints.compatible import ForbiddenCells, PairRule
 from gapless.constraints.grammar import Comparison, parse_rule
-from gapless.constraints.predicates import holds
-from gapless.constraints.rules import Place, Rule, rules_of
-from gapless.constraints.violations import Numbers, hold, numbers_of_cells
+from gapless.constraints.predicates import comparison_mask
+from gapless.constraints.rules import ColumnRef, Rule, rules_of
+from gapless.constraints.violations import ValueRanges, ranges_of_cells, terms_hold
 from gapless.errors import SchemaError
 from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Schema
@@ -31,33 +31,35 @@ MOST_COLUMNS = 30  # of a table: numpy has no more axes than some
 
 
 def constraints_of(
-    schema: Schema, inside: Mapping[str, Floats] | None = None
-) -> tuple[list[Forbidden], list[Between], list[str]]:
+    schema: Schema, within_bin_counts: Mapping[str, Floats] | None = None
+) -> tuple[list[ForbiddenCells], list[PairRule], list[str]]:
     """The schema's rules that hold always: forbidden combinations, rules between rows, and those not enforced.
 
     Not enforced are rules that forbid any two rows alike, and rules on too many combinations to number them. What was
     released of the cells of columns lies `inside` their bins.
     """
-    enforced, between, others = _sorted(schema, inside or {})
+    enforced, between, others = _classify_rules(schema, within_bin_counts or {})
     return [_forbidden(rule, schema) for rule in enforced], between, others
 
 
-def _sorted(schema: Schema, inside: Mapping[str, Floats]) -> tuple[list[Rule], list[Between], list[str]]:
+def _classify_rules(
+    schema: Schema, within_bin_counts: Mapping[str, Floats]
+) -> tuple[list[Rule], list[PairRule], list[str]]:
     """The rules that hold always: on one row, between rows, and those that are not enforced."""
     rules = [rule for rule in rules_of(schema) if rule.weight is None]
     named = Counter(column for rule in rules for column in rule.columns)
     shared = frozenset(column for column, many in named.items() if many > 1)
     enforced, between, others, held = [], [], [], 0
     for rule in rules:
-        told = Between(rule, schema, shared, inside)
+        told = PairRule(rule, schema, shared, within_bin_counts)
         cells = prod(schema.columns[column].size for column in rule.columns)
-        if rule.between_rows:
+        if rule.is_between_rows:
             few = prod(told.sizes) < 1 << 62  # so that they can be numbered
         else:
             few = prod(told.sizes) <= MOST_CELLS and held + cells <= ALL_CELLS and len(rule.columns) <= MOST_COLUMNS
-        if not few or rule.apart:
+        if not few or rule.forbids_equal_rows:
             others.append(rule.text)
-        elif rule.between_rows:
+        elif rule.is_between_rows:
             between.append(told)
         else:
             held += cells
@@ -65,10 +67,10 @@ def _sorted(schema: Schema, inside: Mapping[str, Floats]) -> tuple[list[Rule], l
     return enforced, between, others
 
 
-def soft_rules_of(schema: Schema, inside: Mapping[str, Floats] | None = None) -> list[Between]:
+def soft_rules_of(schema: Schema, within_bin_counts: Mapping[str, Floats] | None = None) -> list[PairRule]:
     """The schema's rules that have a weight."""
     rules = [rule for rule in rules_of(schema) if rule.weight is not None]
-    return [Between(rule, schema, inside=inside or {}) for rule in rules]
+    return [PairRule(rule, schema, within_bin_counts=within_bin_counts or {}) for rule in rules]
 
 
 def rules_on_values(schema: Schema) -> list[Rule]:
@@ -77,12 +79,12 @@ def rules_on_values(schema: Schema) -> list[Rule]:
     for rule in rules_of(schema):
         lines = [column for column in (schema.columns[c] for c in rule.columns) if isinstance(column, BinnedColumn)]
         several = any((np.subtract(*column.bin_ranges()) < 0).any() for column in lines)
-        if not rule.between_rows and several and any(isinstance(term.right, Place) for term in rule.terms):
+        if not rule.is_between_rows and several and any(isinstance(term.right, ColumnRef) for term in rule.terms):
             found.append(rule)
     return found
 
 
-def breaks(codes: NDArray[np.integer], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
+def rows_violating(codes: NDArray[np.integer], forbidden: Sequence[ForbiddenCells]) -> NDArray[np.bool_]:
     """Which rows hold a forbidden combination; a gap breaks nothing."""
     broken = np.zeros(len(codes), dtype=np.bool_)
     for rule in forbidden:
@@ -98,7 +100,7 @@ def possible_cells(schema: Schema, rng: np.random.Generator | None = None) -> di
     Refuses rules that leave none; None if it would take too long to find some. Values come before *not applicable*.
     With an `rng` they are chosen by chance.
     """
-    enforced, between, _ = _sorted(schema, {})
+    enforced, between, _ = _classify_rules(schema, {})
     rules = [*enforced, *(told.rule for told in between if prod(told.sizes) <= MOST_CELLS)]
     forbidden = [_forbidden(rule, schema) for rule in rules]
     columns = {column: schema.columns[column] for rule in forbidden for column in rule.columns}
@@ -114,7 +116,7 @@ def possible_cells(schema: Schema, rng: np.random.Generator | None = None) -> di
 
 
 def _search(
-    forbidden: Sequence[Forbidden],
+    forbidden: Sequence[ForbiddenCells],
     allowed: Mapping[int, NDArray[np.bool_]],
     rng: np.random.Generator | None,
     steps: Iterator[int],
@@ -138,7 +140,7 @@ def _search(
 
 
 def _narrowed(
-    forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]
+    forbidden: Sequence[ForbiddenCells], allowed: Mapping[int, NDArray[np.bool_]]
 ) -> dict[int, NDArray[np.bool_]] | None:
     """The cells that each rule by itself leaves, beside cells that are left of the others; None if one leaves none."""
     left, before = dict(allowed), -1
@@ -155,24 +157,26 @@ def _narrowed(
     return left
 
 
-def beginnings(schema: Schema) -> dict[str, list[int]]:
+def required_cuts(schema: Schema) -> dict[str, list[int]]:
     """For each column on a line, the cells with which a rule begins or ceases to hold: bins must begin there too."""
     found: dict[str, list[int]] = {}
     for constraint in schema.constraints:
         for written in parse_rule(constraint.forbidden):
             if isinstance(written, Comparison) and isinstance(column := schema[written.column], BinnedColumn):
-                true = holds(column.finest, written.sign, written.value)
+                true = comparison_mask(column.finest, written.sign, written.value)
                 found.setdefault(written.column, []).extend(np.flatnonzero(np.diff(true)) + 1)
     return found
 
 
-def _forbidden(rule: Rule, schema: Schema) -> Forbidden:
+def _forbidden(rule: Rule, schema: Schema) -> ForbiddenCells:
     """The combinations that break a rule on one row whatever values they have."""
-    rows: dict[int, Numbers] = {}
+    rows: dict[int, ValueRanges] = {}
     for axis, column in enumerate(rule.columns):
         size = schema.columns[column].size
         shape = [size if other == axis else 1 for other in range(len(rule.columns))]
-        cells = numbers_of_cells(schema.columns[column])[:size]
-        rows[column] = Numbers(*(ends.reshape(shape) for ends in (cells.at, cells.low, cells.high)))
+        cells = ranges_of_cells(schema.columns[column])[:size]
+        rows[column] = ValueRanges(*(ends.reshape(shape) for ends in (cells.value, cells.low, cells.high)))
     sizes = [schema.columns[column].size for column in rule.columns]
-    return Forbidden(rule.columns, np.broadcast_to(hold(rule.terms, rows, rows, reading="must"), sizes).copy())
+    return ForbiddenCells(
+        rule.columns, np.broadcast_to(terms_hold(rule.terms, rows, rows, reading="must"), sizes).copy()
+    )

@@ -82,7 +82,7 @@ class IsMissing:
 class Not:
     """The opposite."""
 
-    one: Condition
+    negated: Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ Condition: TypeAlias = Always | Comparison | IsMissing | Not | And | Or
 def _atoms(condition: Condition) -> Iterator[Comparison | IsMissing]:
     """What a condition is made of."""
     match condition:
-        case Not(one):
-            yield from _atoms(one)
+        case Not(negated):
+            yield from _atoms(negated)
         case And(parts) | Or(parts):
             for part in parts:
                 yield from _atoms(part)
@@ -129,22 +129,22 @@ def gap_columns(condition: Condition) -> frozenset[str]:
     return frozenset(atom.column for atom in _atoms(condition) if isinstance(atom, IsMissing))
 
 
-def needed(condition: Condition, *, truth: bool = True) -> frozenset[str]:
+def required_columns(condition: Condition, *, truth: bool = True) -> frozenset[str]:
     """Columns without a gap wherever the condition is true (or false): a gap in one of them rules the row out."""
     match condition:
         case Comparison(column):
             return frozenset({column})
         case IsMissing(column):
             return frozenset() if truth else frozenset({column})
-        case Not(one):
-            return needed(one, truth=not truth)
+        case Not(negated):
+            return required_columns(negated, truth=not truth)
         case And(parts) | Or(parts):
-            each = [needed(part, truth=truth) for part in parts]
+            each = [required_columns(part, truth=truth) for part in parts]
             return each[0].union(*each) if isinstance(condition, And) == truth else each[0].intersection(*each)
     return frozenset()
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """The name of a column as it is written in a question."""
     return name if _WORD.fullmatch(name) and name.lower() not in KEYWORDS else f'"{name}"'
 
@@ -173,15 +173,15 @@ class Token:
     """A word of the text: its kind, what it says, where it stands."""
 
     kind: str
-    says: str
+    text: str
     at: int
 
-    def means(self, *words: str) -> bool:
+    def matches(self, *words: str) -> bool:
         """Whether this is one of these keywords, signs or marks; a quoted word never is."""
-        return self.kind in ("word", "sign", "mark") and self.says.lower() in words
+        return self.kind in ("word", "sign", "mark") and self.text.lower() in words
 
 
-class Reader:
+class Parser:
     """Reads a text word by word."""
 
     def __init__(self, text: str) -> None:
@@ -195,51 +195,53 @@ class Reader:
         self._depth = 0
 
     @property
-    def next(self) -> Token:
+    def current(self) -> Token:
         """The word that comes next; at the end one that means nothing."""
         if self._place < len(self._tokens):
             return self._tokens[self._place]
         return Token("end", "", len(self.text))
 
-    def take(self) -> Token:
+    def advance(self) -> Token:
         """Go on by a word."""
-        token = self.next
+        token = self.current
         self._place += 1
         return token
 
-    def takes(self, *words: str) -> bool:
+    def accept(self, *words: str) -> bool:
         """Go on if the next word is one of these."""
-        found = self.next.means(*words)
+        found = self.current.matches(*words)
         self._place += found
         return found
 
     def expect(self, *words: str, hint: str = EXAMPLE) -> None:
         """Go on, or say what should stand here."""
-        if not self.takes(*words):
-            raise self.wrong(f"expected {' or '.join(map(repr, words))}", hint=hint)
+        if not self.accept(*words):
+            raise self.error_here(f"expected {' or '.join(map(repr, words))}", hint=hint)
 
-    def wrong(self, what: str, hint: str = EXAMPLE) -> QuestionError:
+    def error_here(self, what: str, hint: str = EXAMPLE) -> QuestionError:
         """An error that shows the place."""
-        found = f"found {self.next.says!r}" if self.next.kind != "end" else "the text ends"
-        return QuestionError(f"cannot read {self.text!r} at character {self.next.at + 1}: {what}, {found}", hint=hint)
+        found = f"found {self.current.text!r}" if self.current.kind != "end" else "the text ends"
+        return QuestionError(
+            f"cannot read {self.text!r} at character {self.current.at + 1}: {what}, {found}", hint=hint
+        )
 
     def column(self) -> str:
         """The name of a column."""
-        if self.next.kind not in ("word", "quoted") or self.next.means(*KEYWORDS):
-            raise self.wrong("expected a column", hint=f'{EXAMPLE}; names with blanks stand in "double quotes"')
-        return self.take().says.strip('"')
+        if self.current.kind not in ("word", "quoted") or self.current.matches(*KEYWORDS):
+            raise self.error_here("expected a column", hint=f'{EXAMPLE}; names with blanks stand in "double quotes"')
+        return self.advance().text.strip('"')
 
     def value(self) -> str:
         """A public value: a number, a date, a quoted or plain word."""
-        if self.next.kind not in ("word", "quoted", "text", "number") or self.next.means(*KEYWORDS):
-            raise self.wrong("expected a value", hint=f"{EXAMPLE}; texts with blanks stand in 'quotes'")
-        token = self.take()
-        return token.says[1:-1] if token.kind in ("text", "quoted") else token.says
+        if self.current.kind not in ("word", "quoted", "text", "number") or self.current.matches(*KEYWORDS):
+            raise self.error_here("expected a value", hint=f"{EXAMPLE}; texts with blanks stand in 'quotes'")
+        token = self.advance()
+        return token.text[1:-1] if token.kind in ("text", "quoted") else token.text
 
-    def several(self, part: Callable[[], T], joint: str) -> list[T]:
+    def separated(self, part: Callable[[], T], joint: str) -> list[T]:
         """One or more parts, joined by a word."""
         parts = [part()]
-        while self.takes(joint):
+        while self.accept(joint):
             parts.append(part())
         return parts
 
@@ -248,19 +250,19 @@ class Reader:
         self._depth += 1
         if self._depth > DEEPEST:
             raise QuestionError(f"more than {DEEPEST} parentheses within each other", hint="a simpler condition")
-        parts = self.several(self._both, "or")
+        parts = self.separated(self._both, "or")
         self._depth -= 1
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
     def _both(self) -> Condition:
-        parts = self.several(self._term, "and")
+        parts = self.separated(self._term, "and")
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
     def _term(self) -> Condition:
         negations = 0
-        while self.takes("not"):
+        while self.accept("not"):
             negations += 1
-        if self.takes("("):
+        if self.accept("("):
             one = self.condition()
             self.expect(")")
         else:
@@ -269,49 +271,49 @@ class Reader:
 
     def _atom(self) -> Condition:
         column = self.column()
-        if self.takes("is"):
-            negated = self.takes("not")
-            if self.takes("applicable"):
+        if self.accept("is"):
+            negated = self.accept("not")
+            if self.accept("applicable"):
                 absent = Comparison(column, "is", "not applicable")
                 return absent if negated else Not(absent)
             self.expect("missing")
             return Not(IsMissing(column)) if negated else IsMissing(column)
-        negated = self.takes("not")
+        negated = self.accept("not")
         one: Condition
-        if self.takes("in"):
+        if self.accept("in"):
             self.expect("(")
-            one = Or(tuple(Comparison(column, "==", value) for value in self.several(self.value, ",")))
+            one = Or(tuple(Comparison(column, "==", value) for value in self.separated(self.value, ",")))
             self.expect(")")
-        elif self.takes("between"):
+        elif self.accept("between"):
             low = self.value()
             self.expect("and")
             one = And((Comparison(column, ">=", low), Comparison(column, "<=", self.value())))
-        elif negated or self.next.says not in SIGNS:
-            hint = "== compares" if self.next.says == "=" else EXAMPLE
-            raise self.wrong("expected a comparison", hint=hint)
+        elif negated or self.current.text not in SIGNS:
+            hint = "== compares" if self.current.text == "=" else EXAMPLE
+            raise self.error_here("expected a comparison", hint=hint)
         else:
-            one = Comparison(column, self.take().says, self.value())
+            one = Comparison(column, self.advance().text, self.value())
         return Not(one) if negated else one
 
     def rule(self) -> list[Comparison | ColumnComparison]:
         """Comparisons joined by and; or calls such as EQ(t1.a, t2.a) joined by &, after the rows they are about."""
-        if self.takes("t1"):
+        if self.accept("t1"):
             self.expect("&")
-            if self.takes("t2"):
+            if self.accept("t2"):
                 self.expect("&")
-            parts = self.several(self._call, "&")
+            parts = self.separated(self._call, "&")
         else:
-            parts = self.several(self._row_comparison, "and")
-        if self.next.kind != "end":
-            raise self.wrong("expected the end")
+            parts = self.separated(self._row_comparison, "and")
+        if self.current.kind != "end":
+            raise self.error_here("expected the end")
         return parts
 
     def _row_comparison(self) -> Comparison | ColumnComparison:
-        left, sign = self._text_until(*SIGNS), self.take().says
+        left, sign = self._text_until(*SIGNS), self.advance().text
         return self._of_rows(_READABLE, left, sign, self._text_until("and"))
 
     def _call(self) -> Comparison | ColumnComparison:
-        sign = _CALLS.get(self.take().says, "")
+        sign = _CALLS.get(self.advance().text, "")
         self.expect("(")
         left = self._text_until(",")
         self.expect(",")
@@ -325,7 +327,7 @@ class Reader:
         columns, values = form
         first, second = columns.fullmatch(left), columns.fullmatch(right)
         if first is None or sign not in SIGNS or not (second or values.fullmatch(right)):
-            raise self.wrong("expected a column of t1 or t2 and what it is compared with")
+            raise self.error_here("expected a column of t1 or t2 and what it is compared with")
         name, row = first[2].strip('"'), int(first[1]) - 1
         if second:
             return ColumnComparison(name, sign, second[2].strip('"'), row, int(second[1]) - 1)
@@ -333,10 +335,10 @@ class Reader:
 
     def _text_until(self, *words: str) -> str:
         """The text up to one of these words, written exactly so and not in quotes, or to the end."""
-        start = self.next.at
-        while self.next.kind != "end" and self.next.says not in words:
-            self.take()
-        return self.text[start : self.next.at].strip()
+        start = self.current.at
+        while self.current.kind != "end" and self.current.text not in words:
+            self.advance()
+        return self.text[start : self.current.at].strip()
 
 
 def parse_condition(text: str) -> Condition:
@@ -345,12 +347,12 @@ def parse_condition(text: str) -> Condition:
     >>> parse_condition("age >= 20")
     Comparison(column='age', sign='>=', value='20', row=0)
     """
-    reader = Reader(text)
-    if reader.next.kind == "end":
+    reader = Parser(text)
+    if reader.current.kind == "end":
         return Always()
     condition = reader.condition()
-    if reader.next.kind != "end":
-        raise reader.wrong("expected the end, and, or or")
+    if reader.current.kind != "end":
+        raise reader.error_here("expected the end, and, or or")
     return condition
 
 
@@ -361,7 +363,7 @@ def parse_rule(text: str) -> list[Comparison | ColumnComparison]:
     ColumnComparison(column='zip', sign='==', other='zip', row=0, other_row=1)
     """
     try:
-        return Reader(text).rule()
+        return Parser(text).rule()
     except QuestionError:
         raise SchemaError(
             f"the constraint {text!r} cannot be read",

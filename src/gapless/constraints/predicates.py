@@ -18,7 +18,7 @@ CLOSE = 1e-9  # of the narrowest bin: as near to an edge is on it
 BEGIN = {"year": (re.compile(r"\d{4}"), "-01-01"), "month": (re.compile(r"\d{4}-\d{2}"), "-01")}
 
 
-def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
+def comparison_mask(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
     """For each level or bin of a column, whether the comparison holds.
 
     A comparison that would be true for a part of a bin only is refused: nothing finer than a bin is known.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gapless.constraints.grammar import SIGNS, ColumnComparison, Comparison, parse_rule
-from gapless.constraints.predicates import holds, position_of
+from gapless.constraints.predicates import comparison_mask, position_of
 from gapless.errors import SchemaError
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import Column, LevelColumn, Ordinal
@@ -24,29 +24,29 @@ _TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ColumnRef:
     """A column, by position, of the first row (0) or of the second (1)."""
 
     row: int
     column: int
 
-    def swapped(self) -> Place:
+    def swapped(self) -> ColumnRef:
         """The same column of the other row."""
-        return Place(1 - self.row, self.column)
+        return ColumnRef(1 - self.row, self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """One comparison: with another place, or with a public value, told by its number on the column's line."""
 
-    left: Place
+    left: ColumnRef
     sign: str
-    right: Place | float
+    right: ColumnRef | float
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ColumnRef, ...]:
         """The columns of rows that it names."""
-        return (self.left, self.right) if isinstance(self.right, Place) else (self.left,)
+        return (self.left, self.right) if isinstance(self.right, ColumnRef) else (self.left,)
 
     @property
     def rows(self) -> set[int]:
@@ -55,12 +55,12 @@ class Term:
 
     def swapped(self) -> Term:
         """The same with the rows exchanged."""
-        right = self.right.swapped() if isinstance(self.right, Place) else self.right
+        right = self.right.swapped() if isinstance(self.right, ColumnRef) else self.right
         return Term(self.left.swapped(), self.sign, right).ordered()
 
     def ordered(self) -> Term:
         """The same, the first row on the left of a comparison of two."""
-        if isinstance(self.right, Place) and self.left.row > self.right.row:
+        if isinstance(self.right, ColumnRef) and self.left.row > self.right.row:
             return Term(self.right, _TURNED[self.sign], self.left)
         return self
 
@@ -80,7 +80,7 @@ class Rule:
     weight: Weight = None
 
     @cached_property
-    def between_rows(self) -> bool:
+    def is_between_rows(self) -> bool:
         """Whether it speaks of two rows."""
         return len({row for term in self.terms for row in term.rows}) == 2
 
@@ -100,35 +100,35 @@ class Rule:
         return tuple(term.swapped() for term in self.terms)
 
     @property
-    def symmetric(self) -> bool:
+    def is_symmetric(self) -> bool:
         """Whether it says the same of two rows in either order."""
         return set(self.swapped) == set(self.terms)
 
     @property
-    def either(self) -> list[tuple[int, tuple[Term, ...]]]:
+    def either_order(self) -> list[tuple[int, tuple[Term, ...]]]:
         """Conjunctions, each with a sign, that add up to: two rows break the rule, in one order or the other."""
-        if self.symmetric:
+        if self.is_symmetric:
             return [(1, self.terms)]
-        both = merged((*self.terms, *self.swapped))
+        both = merge_terms((*self.terms, *self.swapped))
         return [(1, self.terms), (1, self.swapped), *([] if both is None else [(-1, both)])]
 
     @property
-    def compares_alike(self) -> bool:
+    def compares_same_columns(self) -> bool:
         """Whether each column is compared with itself alone, in the other row."""
-        return all(isinstance(term.right, Place) and term.left == term.right.swapped() for term in self.terms)
+        return all(isinstance(term.right, ColumnRef) and term.left == term.right.swapped() for term in self.terms)
 
     @property
-    def apart(self) -> bool:
+    def forbids_equal_rows(self) -> bool:
         """Whether it forbids any two rows alike, so that no set of combinations keeps it."""
-        return self.compares_alike and all(0 in _ORDERS[term.sign] for term in self.terms)
+        return self.compares_same_columns and all(0 in _ORDERS[term.sign] for term in self.terms)
 
 
-def merged(terms: tuple[Term, ...]) -> tuple[Term, ...] | None:
+def merge_terms(terms: tuple[Term, ...]) -> tuple[Term, ...] | None:
     """The same conjunction with one comparison for any two places; None if it can never hold."""
-    found: dict[tuple[Place, Place], frozenset[int]] = {}
+    found: dict[tuple[ColumnRef, ColumnRef], frozenset[int]] = {}
     others = []
     for term in terms:
-        if isinstance(term.right, Place):
+        if isinstance(term.right, ColumnRef):
             places = term.left, term.right
             found[places] = found.get(places, frozenset((-1, 0, 1))) & _ORDERS[term.sign]
         else:
@@ -141,14 +141,14 @@ def merged(terms: tuple[Term, ...]) -> tuple[Term, ...] | None:
 
 def rules_of(schema: Schema) -> list[Rule]:
     """The schema's rules, read; one that cannot be read is an error of the schema."""
-    return [parse(constraint, schema) for constraint in schema.constraints]
+    return [parse_constraint(constraint, schema) for constraint in schema.constraints]
 
 
-def parse(constraint: Constraint, schema: Schema) -> Rule:
+def parse_constraint(constraint: Constraint, schema: Schema) -> Rule:
     """One rule; what it compares must be comparable, and no value may split a bin."""
     terms = tuple(_term(written, schema) for written in parse_rule(constraint.forbidden))
     rule = Rule(constraint.forbidden, terms, constraint.weight)
-    if not rule.between_rows:
+    if not rule.is_between_rows:
         if constraint.weight is not None:
             raise SchemaError(
                 f"the constraint {constraint.forbidden!r} is about one row and has a weight",
@@ -161,13 +161,13 @@ def parse(constraint: Constraint, schema: Schema) -> Rule:
 
 def _term(written: Comparison | ColumnComparison, schema: Schema) -> Term:
     (place,) = schema.positions([written.column])
-    column, left = schema.columns[place], Place(written.row, place)
+    column, left = schema.columns[place], ColumnRef(written.row, place)
     if isinstance(written, Comparison):
-        holds(column, written.sign, written.value)  # refuses what splits a bin
+        comparison_mask(column, written.sign, written.value)  # refuses what splits a bin
         return Term(left, written.sign, position_of(column, written.value))
     (other,) = schema.positions([written.other])
     _check_comparable(column, written.sign, schema.columns[other])
-    return Term(left, written.sign, Place(written.other_row, other)).ordered()
+    return Term(left, written.sign, ColumnRef(written.other_row, other)).ordered()
 
 
 def _check_comparable(column: Column, sign: str, other: Column) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.grammar import SIGNS
-from gapless.constraints.rules import Place, Rule, Term
+from gapless.constraints.rules import ColumnRef, Rule, Term
 from gapless.schema.columns import Column
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
@@ -34,7 +34,7 @@ _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class ValueRanges:
     """What rows, or cells, have in one column, as numbers on its line; NaN where nothing can be compared.
 
     Attributes:
@@ -43,39 +43,39 @@ class Numbers:
         high: the largest.
     """
 
-    at: Floats
+    value: Floats
     low: Floats
     high: Floats
 
     @classmethod
-    def exactly(cls, values: Floats) -> Numbers:
+    def exactly(cls, values: Floats) -> ValueRanges:
         """Values that are known."""
         return cls(values, values, values)
 
-    def __getitem__(self, rows: Any) -> Numbers:
-        return Numbers(self.at[rows], self.low[rows], self.high[rows])
+    def __getitem__(self, rows: Any) -> ValueRanges:
+        return ValueRanges(self.value[rows], self.low[rows], self.high[rows])
 
 
-Rows: TypeAlias = Mapping[int, Numbers]  # by the position of a column
+Rows: TypeAlias = Mapping[int, ValueRanges]  # by the position of a column
 
 
-def numbers_of_cells(column: Column, cells: Floats | None = None) -> Numbers:
+def ranges_of_cells(column: Column, cells: Floats | None = None) -> ValueRanges:
     """A column's cells by code: levels by their places, bins by a value each; *not applicable* and gaps by NaN.
 
     The value of a bin is its middle, or that of its heaviest cell if counts of `cells` are known.
     """
     none = np.full(column.extended_size - column.values_size, np.nan)
     if not isinstance(column, BinnedColumn):
-        return Numbers.exactly(np.append(np.arange(float(column.values_size)), none))
-    return Numbers(*(np.append(ends, none) for ends in (column.bin_midpoints(cells), *column.bin_ranges())))
+        return ValueRanges.exactly(np.append(np.arange(float(column.values_size)), none))
+    return ValueRanges(*(np.append(ends, none) for ends in (column.bin_midpoints(cells), *column.bin_ranges())))
 
 
-def some(rows: Rows, which: Any) -> dict[int, Numbers]:
+def select_rows(rows: Rows, which: Any) -> dict[int, ValueRanges]:
     """Some of the rows."""
     return {column: numbers[which] for column, numbers in rows.items()}
 
 
-def hold(terms: Sequence[Term], first: Rows, second: Rows, *, reading: Reading = "at") -> Flags:
+def terms_hold(terms: Sequence[Term], first: Rows, second: Rows, *, reading: Reading = "at") -> Flags:
     """Whether all terms hold of a first and a second row, place by place.
 
     Of cells, `reading` says whether of the values that stand for them, of some values (`may`) or of all (`must`).
@@ -83,17 +83,19 @@ def hold(terms: Sequence[Term], first: Rows, second: Rows, *, reading: Reading =
     result: Flags = np.ones((), dtype=np.bool_)
     for term in terms:
         left = (first, second)[term.left.row][term.left.column]
-        if isinstance(term.right, Place):
+        if isinstance(term.right, ColumnRef):
             right = (first, second)[term.right.row][term.right.column]
-            result = result & _compared(left, term.sign, right, reading) & ~np.isnan(left.at) & ~np.isnan(right.at)
+            result = (
+                result & _compared(left, term.sign, right, reading) & ~np.isnan(left.value) & ~np.isnan(right.value)
+            )
         else:  # no value splits a bin
-            result = result & SIGNS[term.sign](left.at, term.right) & ~np.isnan(left.at)
+            result = result & SIGNS[term.sign](left.value, term.right) & ~np.isnan(left.value)
     return result
 
 
-def _compared(left: Numbers, sign: str, right: Numbers, reading: Reading) -> Any:
+def _compared(left: ValueRanges, sign: str, right: ValueRanges, reading: Reading) -> Any:
     if reading == "at":
-        return SIGNS[sign](left.at, right.at)
+        return SIGNS[sign](left.value, right.value)
     if reading == "must":
         return ~_compared(left, _NEGATED[sign], right, "may")
     if sign == "==":
@@ -103,23 +105,25 @@ def _compared(left: Numbers, sign: str, right: Numbers, reading: Reading) -> Any
     return SIGNS[sign](*((left.low, right.high) if sign in ("<", "<=") else (left.high, right.low)))
 
 
-def partners(terms: Sequence[Term], first: Rows, second: Rows, weights: Floats, *, reading: Reading = "at") -> Floats:
+def partner_weights(
+    terms: Sequence[Term], first: Rows, second: Rows, weights: Floats, *, reading: Reading = "at"
+) -> Floats:
     """For each first row the weight of all second rows with which it holds the terms, by values or (`may`) by cells."""
     sides = []
     for row, rows in enumerate((first, second)):
-        alone = hold([term for term in terms if term.rows == {row}], first, second, reading=reading)
-        sides.append(np.broadcast_to(alone, many(rows)).copy())
+        alone = terms_hold([term for term in terms if term.rows == {row}], first, second, reading=reading)
+        sides.append(np.broadcast_to(alone, row_count(rows)).copy())
     equal, unequal, orders = [], [], []
     for term in terms:
-        if not isinstance(term.right, Place) or len(term.rows) == 1:
+        if not isinstance(term.right, ColumnRef) or len(term.rows) == 1:
             continue
         left, right = first[term.left.column], second[term.right.column]
-        sides[0] &= ~np.isnan(left.at)
-        sides[1] &= ~np.isnan(right.at)
+        sides[0] &= ~np.isnan(left.value)
+        sides[1] &= ~np.isnan(right.value)
         if reading == "at":
-            left, right = Numbers.exactly(left.at), Numbers.exactly(right.at)
+            left, right = ValueRanges.exactly(left.value), ValueRanges.exactly(right.value)
         if term.sign == "==" and _single(left) and _single(right):
-            equal.append((left.at, right.at))
+            equal.append((left.value, right.value))
         elif term.sign == "==":
             orders += [(left.low, right.high, False), (-left.high, -right.low, False)]
         elif term.sign == "!=":
@@ -140,16 +144,16 @@ def partners(terms: Sequence[Term], first: Rows, second: Rows, weights: Floats, 
     return found
 
 
-def many(rows: Rows) -> int:
+def row_count(rows: Rows) -> int:
     """How many rows there are."""
-    return len(next(iter(rows.values())).at)
+    return len(next(iter(rows.values())).value)
 
 
-def _single(numbers: Numbers) -> bool:
-    return bool((np.isnan(numbers.at) | (numbers.low == numbers.high)).all())
+def _single(numbers: ValueRanges) -> bool:
+    return bool((np.isnan(numbers.value) | (numbers.low == numbers.high)).all())
 
 
-def _if_single(numbers: Numbers) -> Floats:
+def _if_single(numbers: ValueRanges) -> Floats:
     """The value of a cell that has one alone, else NaN, which is equal to none."""
     return np.where(numbers.low == numbers.high, numbers.low, np.nan)
 
@@ -213,11 +217,11 @@ def _above(left: Integers, right: Integers, groups: tuple[Integers, Integers], w
     return above
 
 
-def conflicts(rule: Rule, rows: Rows, weights: Floats, *, others: Rows | None = None) -> Floats:
+def conflict_weights(rule: Rule, rows: Rows, weights: Floats, *, others: Rows | None = None) -> Floats:
     """For each row the weight of the others, or of all, with which it breaks a rule between two, in either order."""
-    found = np.zeros(many(rows))
-    for sign, terms in rule.either:
-        found += sign * partners(terms, rows, rows if others is None else others, weights)
+    found = np.zeros(row_count(rows))
+    for sign, terms in rule.either_order:
+        found += sign * partner_weights(terms, rows, rows if others is None else others, weights)
     return found
 
 
@@ -241,11 +245,11 @@ class Violations:
 
 def violations(rule: Rule, rows: Rows, weights: Floats | None = None) -> Violations:
     """How many of these rows break a rule, and how many pairs of them."""
-    mass = np.ones(many(rows)) if weights is None else weights
+    mass = np.ones(row_count(rows)) if weights is None else weights
     total, pairs = float(mass.sum()), None
-    alone = broken = np.broadcast_to(hold(rule.terms, rows, rows), mass.shape)
-    if rule.between_rows:
-        partners_of = conflicts(rule, rows, mass) - alone * mass  # a row is no partner of itself
+    alone = broken = np.broadcast_to(terms_hold(rule.terms, rows, rows), mass.shape)
+    if rule.is_between_rows:
+        partners_of = conflict_weights(rule, rows, mass) - alone * mass  # a row is no partner of itself
         broken = partners_of > _NO_PARTNER * total
         all_pairs = total**2 - float(mass @ mass)
         pairs = float(mass @ partners_of) / all_pairs if all_pairs > 0 else 0.0

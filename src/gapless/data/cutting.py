@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.forbidden import beginnings
+from gapless.constraints.forbidden import required_cuts
 from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Schema
 from gapless.types import Floats
@@ -31,7 +31,7 @@ def cut_schema(schema: Schema, cells: Mapping[str, Floats], bins: int, *, min_ro
 
     A bin begins wherever a constraint of the schema begins or ceases to hold.
     """
-    required_starts = beginnings(schema)
+    required_starts = required_cuts(schema)
     learned = [column for column in schema.columns if isinstance(column, BinnedColumn) and column.has_learned_bins]
     columns = {}
     for column in learned:

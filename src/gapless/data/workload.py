@@ -21,9 +21,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.compatible import Between
-from gapless.constraints.rules import parse
-from gapless.constraints.violations import hold
+from gapless.constraints.compatible import PairRule
+from gapless.constraints.rules import parse_constraint
+from gapless.constraints.violations import terms_hold
 from gapless.data.checks import check_private
 from gapless.data.engines.memory import Engine
 from gapless.data.private_table import PrivateTable, WhichRows, cached
@@ -331,8 +331,8 @@ def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[
     """
     check_private(table, "violating_pairs()")
     schema, many = table.schema, whole("buckets", buckets, error=SchemaError, least=1)
-    between = Between(parse(Constraint(str(rule)), schema), schema)
-    if not between.rule.between_rows:
+    between = PairRule(parse_constraint(Constraint(str(rule)), schema), schema)
+    if not between.rule.is_between_rows:
         raise SchemaError(f"the constraint {rule!r} is about one row", hint="a marginal counts the rows that break it")
     columns = between.columns
     observed = np.array([schema.columns[column].size for column in columns])
@@ -353,7 +353,7 @@ def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[
                 pairs[which, bucket[place == which]] = cells[place == which]
             held += np.bincount(bucket, minlength=many)
         one, other = (between.rows(rows[held == 2]) for rows in pairs)
-        broken = hold(between.rule.terms, one, other) | hold(between.rule.terms, other, one)
+        broken = terms_hold(between.rule.terms, one, other) | terms_hold(between.rule.terms, other, one)
         return np.array([broken.sum(), (~broken).sum()], dtype=np.int64)
 
     return table._seal(count, distance=L1(table.protect.at_most), reads=table._observed_on(needed))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.constraints.rules import rules_of
-from gapless.constraints.violations import Numbers, Violations, violations
+from gapless.constraints.violations import ValueRanges, Violations, violations
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import given_weights, to_shared_bins
 from gapless.data.points import comparable_rows
@@ -562,10 +562,10 @@ def compare_rules(truth: Table, other: Table, weights: Floats | None = None) -> 
     return tuple(RuleScore(violations(rule, true_values), violations(rule, other_values, weights)) for rule in rules)
 
 
-def _numbers(table: Table, places: list[int]) -> dict[int, Numbers]:
+def _numbers(table: Table, places: list[int]) -> dict[int, ValueRanges]:
     found = {}
     for place in places:
         codes, values = table.codes[place].astype(np.float64), table.numeric_values(place)
         levels = np.where(codes < table.schema.columns[place].values_size, codes, np.nan)
-        found[place] = Numbers.exactly(levels if values is None else values)
+        found[place] = ValueRanges.exactly(levels if values is None else values)
     return found

@@ -42,8 +42,8 @@ from gapless.constraints.grammar import value_columns
 from gapless.data import Table
 from gapless.errors import ModelError, QuestionError
 from gapless.query import Mean, Proportion, Quantile, Variance
-from gapless.query.compiled import Compiled
-from gapless.query.numbers import numbers_of
+from gapless.query.compiled import CompiledQuestion
+from gapless.query.numbers import cell_numbers
 from gapless.query.questions import AnyQuestion
 from gapless.schema import Schema
 from gapless.synth.measurements import Measurements
@@ -138,9 +138,9 @@ def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
             hint="mean, proportion, median or quantile; or ask the private table",
         )
     asked = question.compile(schema)
-    if asked.tests:
+    if asked.gap_columns:
         raise QuestionError(f"{question} looks at gaps, and copies have none", hint="ask the private table")
-    return frozenset(asked.tally.columns)
+    return frozenset(asked.contribution.columns)
 
 
 def averaged(question: object) -> str | None:
@@ -170,7 +170,7 @@ def estimate(question: AnyQuestion, table: Table, measurements: Measurements | N
 
 def ladder(question: Quantile, schema: Schema) -> Floats:
     """The numbers that a quantile may be, ascending."""
-    return np.unique(numbers_of(question.compile(schema).schema, question.column, None).values)
+    return np.unique(cell_numbers(question.compile(schema).schema, question.column, None).values)
 
 
 def steps(question: Quantile, table: Table, _: Measurements | None = None) -> Estimates:
@@ -234,14 +234,14 @@ def _groups(question: AnyQuestion, table: Table, measurements: Measurements | No
     asked = question.compile(table.schema)
     told = table.rebin(asked.schema)
     rows = dict(zip(told.schema.names, told.codes, strict=True))
-    group, added = asked.tally.evaluate(rows)
+    group, added = asked.contribution.evaluate(rows)
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
     values = _values(question, asked, rows, added)
     expected = values
     column = averaged(question)
     if isinstance(question, Mean) and column and measurements is not None:
         (place,) = table.schema.positions([column])
-        numbers = numbers_of(asked.schema, column, question.bounds).values
+        numbers = cell_numbers(asked.schema, column, question.bounds).values
         means = np.append(measurements.bin_means(table.schema, place, numbers), np.nan)
         expected = means[np.minimum(table.codes[place].astype(np.int64), len(means) - 1)]
     found = []
@@ -256,14 +256,14 @@ def _rows(groups: Sequence[_Group]) -> Floats:
 
 
 def _values(
-    question: AnyQuestion, asked: Compiled, rows: Mapping[str, NDArray[Any]], added: NDArray[np.int64]
+    question: AnyQuestion, asked: CompiledQuestion, rows: Mapping[str, NDArray[Any]], added: NDArray[np.int64]
 ) -> Floats:
     """What is averaged or ranked in each row that counts; *not applicable* is no number."""
     if isinstance(question, Quantile):
-        numbers = numbers_of(asked.schema, question.column, None).values
+        numbers = cell_numbers(asked.schema, question.column, None).values
         places = np.minimum(rows[question.column].astype(np.int64), len(numbers))
         return np.asarray(np.append(numbers, np.nan)[places])
-    low, high = (asked.shape.finish(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
+    low, high = (asked.estimand.estimate(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
     return np.asarray(low + (high - low) * added[:, 0] / np.maximum(added.sum(axis=1), 1))
 
 

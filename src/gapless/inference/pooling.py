@@ -27,8 +27,8 @@ from gapless.inference.estimates import (
     widened,
 )
 from gapless.inference.support import binned, dealt, needs_of, not_measured
-from gapless.query.numbers import numbers_of
-from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
+from gapless.query.numbers import cell_numbers
+from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, Question
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
@@ -161,7 +161,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         )
     model, ask = copies.model, _asker(estimator)
     columns: list[frozenset[int]] = []
-    if isinstance(estimator, _Question):  # what cannot be answered is told before anything is learned
+    if isinstance(estimator, Question):  # what cannot be answered is told before anything is learned
         columns = [frozenset(model.schema.positions(sorted(looked_at(estimator, model.schema))))]
     said = [ask(*drawn) for drawn in copies.drawn_copies]
     first = said[0]
@@ -181,7 +181,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         many = len(first.names) // len(names)
         needs = [[frozenset().union(*(part for need in some for part in need))] for some in _parts(needs, many)]
         hidden = hidden[::many]
-    if isinstance(estimator, _Question):
+    if isinstance(estimator, Question):
         hidden = [few or scarce for few, scarce in zip(hidden, _scarce(estimator, model, columns[0]), strict=True)]
     if isinstance(estimator, Proportion | Mean):  # the truth lies there
         ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
@@ -197,7 +197,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         told = [noise for noise, reason in zip(intervals.noise, reasons, strict=True) if not reason]
         notes = [*_tail_notes(estimator, model, max(told, default=0.0)), *notes]
     return Pooled(
-        question=str(estimator) if isinstance(estimator, _Question) else "pooled",
+        question=str(estimator) if isinstance(estimator, Question) else "pooled",
         estimates=tuple(
             PooledEstimate(
                 name=name,
@@ -218,7 +218,7 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
     """What a table says to an estimator, in one form; shares in place of a quantile."""
     if isinstance(estimator, Quantile):
         return partial(steps, estimator)
-    if isinstance(estimator, _Question):
+    if isinstance(estimator, Question):
         return partial(estimate, estimator)
     if not callable(estimator):
         raise ModelError(f"an estimator that is a {type(estimator).__name__}", hint=f"a question; a function: {FORMS}")
@@ -302,9 +302,9 @@ def _parts(values: Any, size: int) -> list[Any]:
 def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
     """Between which numbers a mean must lie: those of its column, or of the cells that a condition on it leaves."""
     asked = question.compile(model.schema)
-    values = numbers_of(asked.schema, question.column, question.bounds).values
-    if asked.tally.columns == (question.column,):
-        _, added = asked.tally.evaluate({question.column: np.arange(len(values), dtype=np.uint32)})
+    values = cell_numbers(asked.schema, question.column, question.bounds).values
+    if asked.contribution.columns == (question.column,):
+        _, added = asked.contribution.evaluate({question.column: np.arange(len(values), dtype=np.uint32)})
         values = values[added.any(axis=1)] if added.any() else values
     return float(values.min()), float(values.max())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gapless.constraints.forbidden import possible_cells
 from gapless.constraints.rules import rules_of
-from gapless.constraints.violations import Numbers, Violations, violations
+from gapless.constraints.violations import ValueRanges, Violations, violations
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.cutting import cut_schema
@@ -32,13 +32,13 @@ class Pair:
     """How often two columns are missing together, and whether more often than chance would have it.
 
     Attributes:
-        one: a column.
+        column: a column.
         other: another.
         both: the share of rows in which both are missing.
         association: the correlation of the two missing states, from -1 (never together) to 1 (always together).
     """
 
-    one: str
+    column: str
     other: str
     both: float
     association: float
@@ -121,7 +121,7 @@ def _distinct(gaps: Sequence[NDArray[np.bool_]], rows: int) -> tuple[NDArray[np.
 
 CROWDED = 0.5  # of the rows in one bin of several values: what a release says of them is where the bin lies
 FREQUENT = 0.15  # of the rows with one value, which its bin makes one of many
-UNHIDE = 'bins = "learned" in the schema, or edges from a codebook that part these values'
+HIDDEN_VALUES_HINT = 'bins = "learned" in the schema, or edges from a codebook that part these values'
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,13 @@ class Check:
     def refused(self) -> tuple[str, ...]:
         """The columns for which reading would be refused."""
         return tuple(column.name for column in self.columns if column.refused)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, for JSON. The first column of a pair is called `one` there, as in earlier versions."""
+        fields = asdict(self)
+        pairs = fields["patterns"]["pairs"]
+        fields["patterns"]["pairs"] = [{"one": pair.pop("column"), **pair} for pair in pairs]
+        return fields
 
 
 def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
@@ -190,7 +197,7 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     for place, column in enumerate(schema.columns):
         values = column_values(frame[column.name], column, codes[place])
         levels = np.where(codes[place] < column.values_size, codes[place], np.nan)
-        rows[place] = Numbers.exactly(levels if values is None else values)
+        rows[place] = ValueRanges.exactly(levels if values is None else values)
     found = (violations(rule, rows) for rule in rules_of(by_rules))
     broken = tuple(counted for counted in found if counted.rows)
     return Check(frame.height, tuple(checked), patterns_of(schema.names, gaps, frame.height), broken)

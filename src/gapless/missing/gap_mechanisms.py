@@ -41,7 +41,7 @@ from gapless.types import Floats, is_number, number, whole
 Flags: TypeAlias = NDArray[np.bool_]
 
 
-class GapMaker(ABC):
+class GapMechanism(ABC):
     """What makes gaps in public tables."""
 
     __slots__ = ()
@@ -73,7 +73,7 @@ class GapMaker(ABC):
         return with_gaps(table, self.mask(table, seed=seed))
 
 
-class MCAR(assumptions.MCAR, GapMaker):
+class MCAR(assumptions.MCAR, GapMechanism):
     """Cells are missing completely at random, each column with its own probability.
 
     Both what makes such gaps in a public table and what ground-truth accounting may assume about a private one.
@@ -103,7 +103,7 @@ class MCAR(assumptions.MCAR, GapMaker):
 
 
 @dataclass(frozen=True, slots=True)
-class Driven(GapMaker):
+class ValueDrivenGaps(GapMechanism):
     """Values drive gaps: MAR and MNAR."""
 
     rates: Rate
@@ -121,7 +121,7 @@ class Driven(GapMaker):
 
 
 @dataclass(frozen=True, slots=True)
-class MAR(Driven):
+class MAR(ValueDrivenGaps):
     """Cells are missing at random: columns that stay observed drive the gaps of the others.
 
     Args:
@@ -134,7 +134,7 @@ class MAR(Driven):
     observed: float | Sequence[str] = field(default=0.5, kw_only=True)
 
     def __post_init__(self) -> None:
-        Driven.__post_init__(self)
+        ValueDrivenGaps.__post_init__(self)
         object.__setattr__(self, "observed", _checked_share("observed", self.observed))
 
     def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
@@ -150,7 +150,7 @@ class MAR(Driven):
 
 
 @dataclass(frozen=True, slots=True)
-class MNAR(Driven):
+class MNAR(ValueDrivenGaps):
     """Cells are missing not at random: what is missing drives the gaps.
 
     Args:
@@ -170,7 +170,7 @@ class MNAR(Driven):
     quantile: float = field(default=0.25, kw_only=True)
 
     def __post_init__(self) -> None:
-        Driven.__post_init__(self)
+        ValueDrivenGaps.__post_init__(self)
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
         check_one_of("MNAR", self.how, ("logistic", "self", "quantile"), error=SchemaError)
         number("quantile", self.quantile, 0, 0.5, "(]", error=SchemaError, example=0.25)
@@ -206,7 +206,7 @@ MECHANISMS: dict[str, type[MCAR | MAR | MNAR]] = {"mcar": MCAR, "mar": MAR, "mna
 
 def with_gaps(table: Table, flags: Flags) -> Table:
     """The table with these cells missing, the plain gap of their column, and all others as they were."""
-    schema = gappy(table.schema, flags)
+    schema = schema_with_gaps(table.schema, flags)
     codes = []
     for old, column, flag in zip(table.codes, schema.columns, flags.T, strict=True):
         new = old.astype(np.uint16)
@@ -216,7 +216,7 @@ def with_gaps(table: Table, flags: Flags) -> Table:
     return table.with_codes(codes, schema=schema)
 
 
-def gappy(schema: Schema, flags: Flags) -> Schema:
+def schema_with_gaps(schema: Schema, flags: Flags) -> Schema:
     """The schema in which columns with gaps may be missing."""
     columns = [
         _may_be_missing(column) if flag.any() else column for column, flag in zip(schema.columns, flags.T, strict=True)
@@ -226,7 +226,7 @@ def gappy(schema: Schema, flags: Flags) -> Schema:
 
 def frame_with_gaps(frame: pl.DataFrame, schema: Schema, flags: Flags) -> pl.DataFrame:
     """A frame with these cells missing, all others as they are: null, or in a text column the schema's code."""
-    for column, flag in zip(gappy(schema, flags).columns, flags.T, strict=True):
+    for column, flag in zip(schema_with_gaps(schema, flags).columns, flags.T, strict=True):
         if not flag.any():
             continue
         series = frame[column.name]

@@ -41,7 +41,7 @@ class Missing(Protocol):
         """The table to measure; what it costs to prepare it comes out of the grant."""
 
 
-class Free:
+class FreeTreatment:
     """A choice that needs no preparation, and costs nothing."""
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Extended(Free):
+class Extended(FreeTreatment):
     """Count every row, with the gap as one more cell; the gaps are completed afterwards, for free.
 
     Consistent when cells are missing at random given the columns of a marginal, and the only choice that
@@ -64,7 +64,7 @@ class Extended(Free):
 
 
 @dataclass(frozen=True, slots=True)
-class Observed(Free):
+class Observed(FreeTreatment):
     """Count, in each marginal, the rows observed on its columns: [MD]'s adaptive recourse.
 
     Unbiased when cells are missing completely at random.
@@ -74,7 +74,7 @@ class Observed(Free):
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteRows(Free):
+class CompleteRows(FreeTreatment):
     """Use only rows without any gap: the baseline that throws the most away."""
 
     rows: ClassVar[WhichRows] = "observed"

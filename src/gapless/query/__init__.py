@@ -2,7 +2,7 @@
 
 from gapless.query.answers import Answer
 from gapless.query.ask import ask_all, preview
-from gapless.query.hot_deck import Deck, HotDeck
+from gapless.query.hot_deck import HotDeck, ReleasedDeck
 from gapless.query.knn import Knn
 from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance, parse_question
 from gapless.query.treatments import Drop, Preview
@@ -10,7 +10,6 @@ from gapless.query.treatments import Drop, Preview
 __all__ = [
     "Answer",
     "Count",
-    "Deck",
     "Drop",
     "HotDeck",
     "Knn",
@@ -19,6 +18,7 @@ __all__ = [
     "Preview",
     "Proportion",
     "Quantile",
+    "ReleasedDeck",
     "Sum",
     "Variance",
     "ask_all",

@@ -19,7 +19,7 @@ from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.text import listing
 from gapless.types import Floats
 
-MISS = 0.05  # how often an interval may miss
+ALPHA = 0.05  # how often an interval may miss
 RATIOS = 2001  # between which limits are interpolated
 LONG = 1000.0  # steps of discrete normal noise: beyond, its tail is bounded instead of summed
 
@@ -50,13 +50,13 @@ class Noise:
             return self.step * DiscreteLaplace(self.scale / self.step).noise_std
         return self.scale
 
-    def limit(self, miss: float = MISS) -> float:
+    def limit(self, miss: float = ALPHA) -> float:
         """What the noise exceeds, either way, with probability at most `miss`."""
         return self.step * _steps(self.laplace, self.scale / self.step, miss)
 
-    def limit_of_two(self) -> float:
+    def limit_of_difference(self) -> float:
         """What the difference of two such noises exceeds, either way, with probability at most 5 %."""
-        return self.scale * _limit(self.laplace, 1.0, 1.0, MISS) + self.step
+        return self.scale * _limit(self.laplace, 1.0, 1.0, ALPHA) + self.step
 
 
 @lru_cache(maxsize=8192)
@@ -80,7 +80,7 @@ def _steps(laplace: bool, scale: float, miss: float) -> int:  # noqa: FBT001 a l
 def _ratio_limits(laplace: bool) -> tuple[Floats, Floats]:  # noqa: FBT001 a law has two names
     """Ratios r on a grid, and what |(1 − r) Z − r Z′| exceeds with probability 5 % for each. Convex in r."""
     ratios = np.linspace(0, 1, RATIOS)
-    return ratios, np.array([_limit(laplace, float(1 - r), float(r), MISS) for r in ratios])
+    return ratios, np.array([_limit(laplace, float(1 - r), float(r), ALPHA) for r in ratios])
 
 
 @lru_cache(maxsize=8192)
@@ -141,7 +141,7 @@ def ratio_interval(part: float, rest: float, noise: Noise) -> tuple[float, float
 
 def variance_interval(parts: Floats, noise: Noise) -> tuple[float, float]:
     """From limits on all three noises at once, each missed with probability 5 % / 3: wide, and never too narrow."""
-    t = noise.limit(MISS / 3)
+    t = noise.limit(ALPHA / 3)
     rows_low, rows_high = max(2.0, float(parts.sum()) - 3 * t), max(2.0, float(parts.sum()) + 3 * t)
     squares_low, squares_high = max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
     values_low, values_high = max(0.0, float(parts[:2].sum()) - 2 * t), max(0.0, float(parts[:2].sum()) + 2 * t)
@@ -234,7 +234,7 @@ class Answer:
         }
 
     @property
-    def shown(self) -> str:
+    def estimates_text(self) -> str:
         """The question and its estimates: one line, or one for each group."""
         if self.estimates[0].group is None:
             return f"{self.question} = {self.estimates[0]}"
@@ -252,7 +252,9 @@ class Answer:
         return f"Paid by {'entry' if len(self.entries) == 1 else 'entries'} {numbers} of the ledger."
 
     def __str__(self) -> str:
-        return "\n".join([self.shown, *indented(self.measures, self.interval_note, self.protects, self.paid_by)])
+        return "\n".join(
+            [self.estimates_text, *indented(self.measures, self.interval_note, self.protects, self.paid_by)]
+        )
 
 
 def indented(*notes: str) -> list[str]:

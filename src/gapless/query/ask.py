@@ -13,10 +13,10 @@ from gapless.errors import Argument, BudgetError, Call, Hint, QuestionError, Sch
 from gapless.privacy import Budget, Loss, Spend
 from gapless.privacy.budget import RECOMMENDED_BUDGET, share_of
 from gapless.query.answers import Answer
-from gapless.query.compiled import Compiled
+from gapless.query.compiled import CompiledQuestion
 from gapless.query.knn import Knn
 from gapless.query.questions import AnyQuestion
-from gapless.query.treatments import InOneRelease, Preview, release_sums
+from gapless.query.treatments import Preview, SingleRelease, release_sums
 from gapless.schema import Schema
 from gapless.types import whole
 
@@ -25,7 +25,7 @@ WHOLE_TABLE = "as many as the schema expects in the whole table"
 
 def ask_all(
     table: PrivateTable,
-    questions: Iterable[AnyQuestion | Compiled],
+    questions: Iterable[AnyQuestion | CompiledQuestion],
     *,
     spend: Spend,
     answered: Callable[[Answer], object] | None = None,
@@ -57,7 +57,7 @@ def ask_all(
     notify = answered or (lambda _: None)
     asked = []
     for question in questions:
-        if not isinstance(question, Compiled):
+        if not isinstance(question, CompiledQuestion):
             check_question(question)
             question = question.compile(table.schema)  # noqa: PLW2901 the same question
         _look_ahead(question, share, per_person=table.protect.at_most, filled=table.is_filled)
@@ -66,7 +66,9 @@ def ask_all(
     if any(isinstance(treatment, Knn) for treatment in treatments):
         check_in_memory(table, NEIGHBOR_FILLING)  # now, before a question that comes first is charged
     pairs = list(zip(treatments, asked, strict=True))
-    fixed = [treatment.sums(question, table) for treatment, question in pairs if isinstance(treatment, InOneRelease)]
+    fixed = [
+        treatment.pending(question, table) for treatment, question in pairs if isinstance(treatment, SingleRelease)
+    ]
     answers = release_sums(fixed, table, grant) if len(fixed) == len(pairs) else []
     for answer in answers:
         notify(answer)
@@ -110,18 +112,18 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
     return preview_compiled(question.compile(schema), share_of(budget.capacity, spend), rows)
 
 
-def preview_compiled(asked: Compiled, loss: Loss, rows: int | None = None) -> Preview:
+def preview_compiled(asked: CompiledQuestion, loss: Loss, rows: int | None = None) -> Preview:
     """The noise to expect for a loss: see `preview`."""
-    per_person = asked.bins.rows_per_person
+    per_person = asked.declared_schema.rows_per_person
     if rows is not None:
         rows = whole("rows", rows, error=QuestionError, least=1)
         return _look_ahead(asked, loss, per_person=per_person, rows=rows)
-    shown = _look_ahead(asked, loss, per_person=per_person, rows=asked.bins.expected_rows)
+    shown = _look_ahead(asked, loss, per_person=per_person, rows=asked.declared_schema.expected_rows)
     return shown if shown.rows is None else replace(shown, of=f"{shown.of}, {WHOLE_TABLE}")
 
 
 def _look_ahead(
-    asked: Compiled, loss: Loss, *, per_person: int, filled: bool = False, rows: int | None = None
+    asked: CompiledQuestion, loss: Loss, *, per_person: int, filled: bool = False, rows: int | None = None
 ) -> Preview:
     """The noise to expect for a loss; refuses what cannot be answered, or not with so little."""
     return asked.question.treatment(asked, filled=filled).preview(asked, loss, per_person=per_person, rows=rows)

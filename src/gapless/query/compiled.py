@@ -27,33 +27,33 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gapless.constraints.grammar import Condition, gap_columns, needed, value_columns
+from gapless.constraints.grammar import Condition, gap_columns, required_columns, value_columns
 from gapless.data.private_table import check_question
 from gapless.data.row_contribution import CodesByName, Groups, RowContribution, bin_of_code
 from gapless.errors import QuestionError
 from gapless.query.answers import Estimate, Noise, ratio_interval, variance_interval
-from gapless.query.condition import MOST_VALUES, TRUE, compile_condition, known
-from gapless.query.numbers import FOR_SQUARES, Numbers
+from gapless.query.condition import MOST_VALUES, TRUE, compile_condition, known_column
+from gapless.query.numbers import FOR_SQUARES, CellNumbers
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
 
 if TYPE_CHECKING:
-    from gapless.query.questions import _Question
+    from gapless.query.questions import Question
 
 MOST_GROUPS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Shape:
+class Estimand:
     """How one kind of question shares a row out, and how it reads the sums: a `Total`, a `Ratio` or a `Spread`.
 
     Attributes:
         parts: what rows add, rows × width, before `where` and `by`.
         unit: the most that the absolute parts of a row add up to.
-        looks_at: the columns whose values it looks at.
-        tests: the columns whose gaps it looks at.
-        needs: a row with a gap in one of these columns adds nothing.
+        value_columns: the columns whose values it looks at.
+        gap_columns: the columns whose gaps it looks at.
+        required_columns: a row with a gap in one of these columns adds nothing.
     """
 
     width: ClassVar[int]  # the number of parts
@@ -61,9 +61,9 @@ class Shape:
 
     parts: Callable[[CodesByName], Integers]
     unit: int
-    looks_at: frozenset[str] = field(default=frozenset(), kw_only=True)
-    tests: frozenset[str] = field(default=frozenset(), kw_only=True)
-    needs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    value_columns: frozenset[str] = field(default=frozenset(), kw_only=True)
+    gap_columns: frozenset[str] = field(default=frozenset(), kw_only=True)
+    required_columns: frozenset[str] = field(default=frozenset(), kw_only=True)
     low: float = field(default=0.0, kw_only=True)
     high: float = field(default=1.0, kw_only=True)
 
@@ -77,11 +77,11 @@ class Shape:
         return noise.limit() * self.std_factor
 
     @property
-    def largest_error(self) -> float:
+    def max_error(self) -> float:
         """How far the answer can be from the true one at all."""
         return math.inf
 
-    def finish(self, parts: Floats) -> float:
+    def estimate(self, parts: Floats) -> float:
         """The answer from the sums of parts, in units."""
         raise NotImplementedError
 
@@ -91,7 +91,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Total(Shape):
+class TotalEstimand(Estimand):
     """A count or a sum: one part, `scale` times which is the answer, but not below `least`.
 
     What a row adds is between `low` and `high`, in units.
@@ -108,7 +108,7 @@ class Total(Shape):
         """A unit in the answer."""
         return self.scale
 
-    def finish(self, parts: Floats) -> float:
+    def estimate(self, parts: Floats) -> float:
         """The sum."""
         return max(self.least, float(parts[0]) * self.scale)
 
@@ -119,7 +119,7 @@ class Total(Shape):
         return max(self.least, low), max(self.least, high)
 
 
-class Ratio(Shape):
+class RatioEstimand(Estimand):
     r"""A proportion or a mean of values from `low` to `high`: (u, 1 - u).
 
     With n rows, ratio r and noises Z, Z′ on the parts, the answer is too high by t if
@@ -131,11 +131,11 @@ class Ratio(Shape):
     width = 2
 
     @property
-    def largest_error(self) -> float:
+    def max_error(self) -> float:
         """The width of the range: all answers are in it."""
         return self.std_factor
 
-    def finish(self, parts: Floats) -> float:
+    def estimate(self, parts: Floats) -> float:
         """The first part as a share of both, of at least one row, on the line of values."""
         part, rest = map(float, parts)
         return self.low + (self.high - self.low) * min(1.0, max(0.0, part / max(1.0, part + rest)))
@@ -146,7 +146,7 @@ class Ratio(Shape):
         return self.low + (self.high - self.low) * low, self.low + (self.high - self.low) * high
 
 
-class Spread(Shape):
+class VarianceEstimand(Estimand):
     """A variance of values from `low` to `high`: (u², u - u², 1 - u).
 
     To first order it moves by (1 - m)², -m (2 - m) and m² times the noises on these, divided by the number of rows,
@@ -167,14 +167,14 @@ class Spread(Shape):
 
     def noise_limit(self, noise: Noise) -> float:
         """What the noise on the answer stays below in 95 % of runs, times the number of rows, at most."""
-        return noise.limit_of_two() * self.std_factor / math.sqrt(2)
+        return noise.limit_of_difference() * self.std_factor / math.sqrt(2)
 
     @property
-    def largest_error(self) -> float:
+    def max_error(self) -> float:
         """A variance of values between 0 and 1 is at most 1/2, with one row less in the denominator."""
         return self.std_factor / math.sqrt(2) / 2
 
-    def finish(self, parts: Floats) -> float:
+    def estimate(self, parts: Floats) -> float:
         """The sample variance, of at least two rows: 1/2 at most on a line from 0 to 1."""
         squares, values, rows = float(parts[0]), float(parts[:2].sum()), max(2.0, float(parts.sum()))
         return min(0.5, max(0.0, (squares - values**2 / rows) / (rows - 1))) * self.scale
@@ -185,25 +185,25 @@ class Spread(Shape):
         return low * self.scale, high * self.scale
 
 
-def count_shape(column: str | None = None) -> Shape:
+def count_estimand(column: str | None = None) -> Estimand:
     """How many rows, or how many with a value in a column."""
     only = frozenset() if column is None else frozenset({column})
 
     def parts(rows: CodesByName) -> Integers:
         return np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64)
 
-    return Total(parts, 1, looks_at=only, needs=only)
+    return TotalEstimand(parts, 1, value_columns=only, required_columns=only)
 
 
-def sum_shape(numbers: Numbers) -> Shape:
+def sum_estimand(numbers: CellNumbers) -> Estimand:
     """The sum of the values."""
-    sizes, step = numbers.sizes
+    sizes, step = numbers.signed_steps
     unit = int(np.abs(sizes).max())
     low, high = min(0, int(sizes.min())) / unit, max(0, int(sizes.max())) / unit
-    return _of_values(Total, numbers, [sizes], unit, low=low, high=high, scale=unit * step, least=-math.inf)
+    return _of_values(TotalEstimand, numbers, [sizes], unit, low=low, high=high, scale=unit * step, least=-math.inf)
 
 
-def proportion_shape(condition: Condition, schema: Schema) -> Shape:
+def proportion_estimand(condition: Condition, schema: Schema) -> Estimand:
     """The share of rows for which a condition is true, among those for which it is true or false."""
     truth = compile_condition(condition, schema)
 
@@ -211,23 +211,23 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
         known_truth = truth(rows)
         return np.stack([known_truth == TRUE, known_truth == -TRUE], axis=1).astype(np.int64)
 
-    return Ratio(parts, 1, looks_at=value_columns(condition), tests=gap_columns(condition))
+    return RatioEstimand(parts, 1, value_columns=value_columns(condition), gap_columns=gap_columns(condition))
 
 
-def mean_shape(numbers: Numbers) -> Shape:
+def mean_estimand(numbers: CellNumbers) -> Estimand:
     """The mean of the values."""
-    steps, size = numbers.parts()
-    return _of_values(Ratio, numbers, [steps, size - steps], size, low=numbers.low, high=numbers.high)
+    steps, size = numbers.steps_above_low()
+    return _of_values(RatioEstimand, numbers, [steps, size - steps], size, low=numbers.low, high=numbers.high)
 
 
-def variance_shape(numbers: Numbers) -> Shape:
+def variance_estimand(numbers: CellNumbers) -> Estimand:
     """The sample variance of the values."""
-    steps, size = numbers.parts(FOR_SQUARES)
+    steps, size = numbers.steps_above_low(FOR_SQUARES)
     parts = [steps**2, steps * size - steps**2, size**2 - steps * size]
-    return _of_values(Spread, numbers, parts, size**2, low=numbers.low, high=numbers.high)
+    return _of_values(VarianceEstimand, numbers, parts, size**2, low=numbers.low, high=numbers.high)
 
 
-def _of_values(kind: type[Shape], numbers: Numbers, parts: list[Integers], unit: int, **more: Any) -> Shape:
+def _of_values(kind: type[Estimand], numbers: CellNumbers, parts: list[Integers], unit: int, **more: Any) -> Estimand:
     """A shape whose parts are looked up by the cell of one column."""
     column, size = numbers.column, len(parts[0])
     table = np.zeros((size + 1, len(parts)), dtype=np.int64)  # the last row for cells without a value
@@ -236,77 +236,78 @@ def _of_values(kind: type[Shape], numbers: Numbers, parts: list[Integers], unit:
     return kind(
         lambda rows: table[np.minimum(rows[column].astype(np.int64), size)],  # 256 cells may be codes of 8 bits
         unit,
-        looks_at=only,
-        needs=only,
+        value_columns=only,
+        required_columns=only,
         **more,
     )
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledQuestion:
     """A question of ours fitted to a schema: names, values and bins are checked here, before anything is spent.
 
     All else follows from these three and cannot be given: what rows are handed to comes from nowhere else.
 
     Attributes:
         question: the question.
-        bins: the schema as it is declared; groups are its bins.
-        cells: whether the question may look at more than bins.
+        declared_schema: the schema as it is declared; groups are its bins.
+        at_full_resolution: whether the question may look at more than bins.
         text: the question in words.
         schema: by which cells or bins it reads each column.
-        shape: how rows are shared out.
-        tally: what each row adds, `where` and `by` considered.
-        rows: how many rows the answer is about, gaps in the shape's columns not considered.
+        estimand: how rows are shared out.
+        contribution: what each row adds, `where` and `by` considered.
+        row_count: how many rows the answer is about, gaps in the shape's columns not considered.
         groups: the cells that each group is of, or None.
         targets: columns with values that the question looks at and that may be missing.
-        tests: columns whose gaps it looks at.
-        fills_rows: whether the number of rows that the answer is about depends on how these are filled.
-        about: what the numbers leave out.
+        gap_columns: columns whose gaps it looks at.
+        is_row_count_filled: whether the number of rows that the answer is about depends on how these are filled.
+        caveat: what the numbers leave out.
     """
 
-    question: _Question
-    bins: Schema
-    cells: bool = True
+    question: Question
+    declared_schema: Schema
+    at_full_resolution: bool = True
     text: str = field(init=False)
     schema: Schema = field(init=False)
-    shape: Shape = field(init=False)
-    tally: RowContribution = field(init=False)
-    rows: RowContribution = field(init=False)
+    estimand: Estimand = field(init=False)
+    contribution: RowContribution = field(init=False)
+    row_count: RowContribution = field(init=False)
     groups: tuple[tuple[str, ...], ...] | None = field(init=False)
     targets: tuple[str, ...] = field(init=False)
-    tests: frozenset[str] = field(init=False)
-    fills_rows: bool = field(init=False)
-    about: str = field(init=False)
+    gap_columns: frozenset[str] = field(init=False)
+    is_row_count_filled: bool = field(init=False)
+    caveat: str = field(init=False)
 
     def __post_init__(self) -> None:
         check_question(self.question)
+        declared = self.declared_schema
         where, by = self.question.condition, self.question.grouped_by
-        schema, shape, about = self.question.fit(self.bins, cells=self.cells)
+        schema, estimand, caveat = self.question.fit(declared, at_full_resolution=self.at_full_resolution)
         truth = compile_condition(where, schema)
-        chosen = value_columns(where) | frozenset(known(schema, name) for name in by)
-        values = shape.looks_at | chosen
-        tests = shape.tests | gap_columns(where)
-        groups = groups_of(self.bins, by) if by else None
+        chosen = value_columns(where) | frozenset(known_column(schema, name) for name in by)
+        values = estimand.value_columns | chosen
+        gaps = estimand.gap_columns | gap_columns(where)
+        groups = group_labels(declared, by) if by else None
         # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
-        choosing = needed(where) | frozenset(by) | (chosen - tests)
-        tally = RowContribution(
-            columns=tuple(name for name in schema.names if name in values | tests),
-            value=lambda rows: np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0),
-            components=shape.width,
-            unit=shape.unit,
-            by=tuple(Groups(name, bin_of_code(schema[name], self.bins[name]), self.bins[name].size) for name in by),
-            signed=isinstance(shape, Total) and shape.low < 0,
-            needs=choosing | shape.needs | (shape.looks_at - tests),
+        choosing = required_columns(where) | frozenset(by) | (chosen - gaps)
+        contribution = RowContribution(
+            columns=tuple(name for name in schema.names if name in values | gaps),
+            value=lambda rows: np.where((truth(rows) == TRUE)[:, None], estimand.parts(rows), 0),
+            components=estimand.width,
+            unit=estimand.unit,
+            by=tuple(Groups(name, bin_of_code(schema[name], declared[name]), declared[name].size) for name in by),
+            signed=isinstance(estimand, TotalEstimand) and estimand.low < 0,
+            needs=choosing | estimand.required_columns | (estimand.value_columns - gaps),
         )
         targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
-        without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
+        without_value = any(schema[name].not_applicable is not None for name in estimand.value_columns)
         vars(self).update(
             text=str(self.question),
             schema=schema,
-            shape=shape,
-            tally=tally,
-            rows=replace(
-                tally,
+            estimand=estimand,
+            contribution=contribution,
+            row_count=replace(
+                contribution,
                 value=lambda rows: (truth(rows) == TRUE)[:, None],
                 components=1,
                 unit=1,
@@ -315,27 +316,27 @@ class Compiled:
             ),
             groups=groups,
             targets=targets,
-            tests=tests,
-            fills_rows=without_value or not chosen.isdisjoint(targets),
-            about=about,
+            gap_columns=gaps,
+            is_row_count_filled=without_value or not chosen.isdisjoint(targets),
+            caveat=caveat,
         )
 
     def estimates(self, sums: Integers | Floats, unit: int, noise: Noise | None) -> tuple[Estimate, ...]:
         """The answer from the released sums; intervals and the noise from its law."""
-        std = None if noise is None or self.shape.is_ratio else noise.std * self.shape.std_factor
+        std = None if noise is None or self.estimand.is_ratio else noise.std * self.estimand.std_factor
         estimates = []
         for group, parts in zip(
-            self.groups or (None,), sums.astype(np.float64).reshape(-1, self.shape.width) / unit, strict=True
+            self.groups or (None,), sums.astype(np.float64).reshape(-1, self.estimand.width) / unit, strict=True
         ):
-            value, interval = self.shape.finish(parts), None
+            value, interval = self.estimand.estimate(parts), None
             if noise is not None:  # the estimate is in it: a denominator of less than a row counts as one there
-                low, high = self.shape.interval(parts, noise)
+                low, high = self.estimand.interval(parts, noise)
                 interval = min(low, value), max(high, value)
             estimates.append(Estimate(group, value, std, interval))
         return tuple(estimates)
 
 
-def check_bins(schema: Schema, names: Sequence[str], what: str) -> None:
+def check_declared_bins(schema: Schema, names: Sequence[str], what: str) -> None:
     """Refuse columns whose bins are not declared to make groups or classes of, unless they have few values."""
     for name in names:
         column = schema[name]
@@ -346,9 +347,9 @@ def check_bins(schema: Schema, names: Sequence[str], what: str) -> None:
             )
 
 
-def groups_of(schema: Schema, by: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def group_labels(schema: Schema, by: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """The combinations of cells of these columns, as the schema lists them."""
-    check_bins(schema, by, "group by")
+    check_declared_bins(schema, by, "group by")
     if (many := math.prod(schema[name].size for name in by)) > MOST_GROUPS:
         raise QuestionError(f"{many:,} groups, more than {MOST_GROUPS:,}", hint="fewer columns after by, or fewer bins")
     return tuple(product(*(schema[name].cells[: schema[name].size] for name in by)))

@@ -18,8 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.grammar import And, Comparison, Condition, IsMissing, Not, Or, comparisons, quoted
-from gapless.constraints.predicates import holds
+from gapless.constraints.grammar import And, Comparison, Condition, IsMissing, Not, Or, comparisons, quote_name
+from gapless.constraints.predicates import comparison_mask
 from gapless.data.row_contribution import bin_of_code
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
@@ -34,7 +34,7 @@ TRUE, UNKNOWN, FALSE = np.int8(1), np.int8(0), np.int8(-1)
 MOST_VALUES = 100  # groups or classes of a column whose bins are not declared
 
 
-def told_for(condition: Condition, schema: Schema) -> dict[str, Column]:
+def refined_columns(condition: Condition, schema: Schema) -> dict[str, Column]:
     """The columns with a bin that the condition splits, cut also where it splits them; without bins, there alone.
 
     Rows that a condition cannot tell apart should look alike: a hot deck takes its time for each kind of row.
@@ -49,7 +49,7 @@ def told_for(condition: Condition, schema: Schema) -> dict[str, Column]:
 
 def _splits(column: BinnedColumn, comparison: Comparison) -> bool:
     try:
-        holds(column, comparison.sign, comparison.value)
+        comparison_mask(column, comparison.sign, comparison.value)
     except SchemaError:
         return True
     return False
@@ -63,7 +63,7 @@ def _unbinned(column: BinnedColumn) -> bool:
 def _cut(column: BinnedColumn, comparisons: Sequence[Comparison]) -> BinnedColumn:
     """Cells in groups: of one declared bin, and alike for all comparisons."""
     fine = column.finest
-    begins = np.any([np.diff(holds(fine, found.sign, found.value)) for found in comparisons], axis=0)
+    begins = np.any([np.diff(comparison_mask(fine, found.sign, found.value)) for found in comparisons], axis=0)
     if not _unbinned(column):
         begins |= np.diff(bin_of_code(fine, column)[: fine.values_size]) > 0
     cuts = fine.intervals.cuts  # where its cells begin, and where the last one ends
@@ -77,12 +77,12 @@ def compile_condition(condition: Condition, schema: Schema) -> CompiledCondition
             truths = _comparison(schema, column, sign, value)
             return lambda columns: truths[columns[column]]
         case IsMissing(column):
-            asked = schema[known(schema, column)]
+            asked = schema[known_column(schema, column)]
             table = np.full(asked.extended_size, FALSE)
             table[asked.size :] = TRUE
             return lambda columns: table[columns[column]]
-        case Not(one):
-            inner = compile_condition(one, schema)
+        case Not(negated):
+            inner = compile_condition(negated, schema)
             return lambda columns: np.negative(inner(columns))
         case And((Comparison(column, ">=", low), Comparison(other, "<=", high))) if (
             column == other
@@ -101,24 +101,25 @@ def compile_condition(condition: Condition, schema: Schema) -> CompiledCondition
 
 
 def _comparison(schema: Schema, name: str, sign: str, value: str) -> Truth:
-    column = schema[known(schema, name)]
+    column = schema[known_column(schema, name)]
     table = np.full(column.extended_size, UNKNOWN)
     if sign == "is":
         if column.not_applicable is None:
-            raise QuestionError(f"column {name!r} is always applicable", hint=f"{quoted(name)} is missing")
+            raise QuestionError(f"column {name!r} is always applicable", hint=f"{quote_name(name)} is missing")
         table[: column.size] = np.where(np.arange(column.size) == column.values_size, TRUE, FALSE)
         return table
     for code in column.missing:
         if code.code == as_text(value):
             states = "not applicable" if code.kind == "not-applicable" else "missing"
             raise QuestionError(
-                f"{value!r} is no value of column {name!r} but a code for {states}", hint=f"{quoted(name)} is {states}"
+                f"{value!r} is no value of column {name!r} but a code for {states}",
+                hint=f"{quote_name(name)} is {states}",
             )
-    table[: column.values_size] = np.where(holds(column, sign, value), TRUE, FALSE)
+    table[: column.values_size] = np.where(comparison_mask(column, sign, value), TRUE, FALSE)
     return table
 
 
-def known(schema: Schema, name: str) -> str:
+def known_column(schema: Schema, name: str) -> str:
     """The name of a column that can be asked about."""
     if name in schema.ignore:
         raise QuestionError(

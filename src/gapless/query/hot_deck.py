@@ -17,19 +17,19 @@ from gapless.data.sums import hot_deck_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import Loss, Spend, for_counts
 from gapless.query.answers import Answer
-from gapless.query.compiled import Compiled, check_bins
-from gapless.query.condition import known
+from gapless.query.compiled import CompiledQuestion, check_declared_bins
+from gapless.query.condition import known_column
 from gapless.query.treatments import (
     Drop,
-    InOneRelease,
+    PendingRelease,
     Preview,
-    Sums,
+    SingleRelease,
+    as_sentence,
     check_filling,
-    measures,
-    names_of,
+    checked_names,
+    guarantee_text,
     preview_sums,
-    protects,
-    rows_of,
+    rows_for,
 )
 from gapless.schema import Schema
 from gapless.text import listing
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 Flags: TypeAlias = NDArray[np.bool_]
 
 MOST_CELLS = 4_000_000  # combinations in a deck
-FINE = 1 << 20  # steps of a row on which shares are rounded
+SHARE_GRID = 1 << 20  # steps of a row on which shares are rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HotDeck(InOneRelease):
+class HotDeck(SingleRelease):
     r"""Fill gaps from rows of the same class, each giving at most `limit` times: works at any ε.
 
     Classes are the combinations of `on`, public columns that the question does not fill; a gap in them is a class of
@@ -61,27 +61,27 @@ class HotDeck(InOneRelease):
     limit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "on", names_of(self.on, "on"))
+        object.__setattr__(self, "on", checked_names(self.on, "on"))
         object.__setattr__(self, "limit", whole("limit", self.limit, error=QuestionError, least=1))
 
-    def sums(self, asked: Compiled, table: PrivateTable) -> Sums:
+    def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
         """The sums over all rows, filled ones included."""
-        rows, tally = rows_of(table, asked), self.tally(asked)
+        rows, tally = rows_for(table, asked), self.contribution(asked)
         value = hot_deck_sum(rows, tally, targets=asked.targets, cells=self.on, limit=self.limit, bins=table.schema)
-        return Sums(asked, tally, value, self.told(asked))
+        return PendingRelease(asked, tally, value, self.describe(asked))
 
-    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
+    def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
-        tally = self.tally(asked)
+        tally = self.contribution(asked)
         return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, per_person), loss, rows)
 
-    def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Spend) -> Deck:
+    def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Spend) -> ReleasedDeck:
         """Release, once, how many donors hold which values and how many donees there are in each class.
 
         From the deck that comes out any number of questions about `on` and `columns` is answered for free. One
         release: the counts of all combinations, gaps as cells; a row is in one of them.
         """
-        columns = names_of(columns, "columns")
+        columns = checked_names(columns, "columns")
         if not columns:
             raise QuestionError(
                 "a deck without a column to ask about", hint=Hint("pass ", Argument("columns", ["income"]))
@@ -89,7 +89,7 @@ class HotDeck(InOneRelease):
         if both := sorted(set(self.on) & set(columns)):
             raise QuestionError(f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it once")
         names = (*self.on, *columns)
-        schema = table.schema.select(known(table.schema, name) for name in names)
+        schema = table.schema.select(known_column(table.schema, name) for name in names)
         if (size := math.prod(column.extended_size for column in schema.columns)) > MOST_CELLS:
             raise QuestionError(f"a deck of {size:,} combinations, more than {MOST_CELLS:,}", hint="fewer columns")
         spend = table.ledger.share(spend)
@@ -97,15 +97,15 @@ class HotDeck(InOneRelease):
         counts = table.marginal(names, rows="extended")
         mechanism = for_counts(grant.even_loss([counts], spend), counts.distance)
         released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.on)}")
-        return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
+        return ReleasedDeck(self, schema, released.value.astype(np.float64), released.entry, guarantee_text(table))
 
-    def tally(self, asked: Compiled) -> RowContribution:
+    def contribution(self, asked: CompiledQuestion) -> RowContribution:
         """What each row adds, on a grid so fine that rounding shares does not matter."""
         check_filling(asked, self.on)
-        check_bins(asked.bins, self.on, "match")
-        return asked.tally.scaled(-(-FINE // asked.tally.unit))
+        check_declared_bins(asked.declared_schema, self.on, "match")
+        return asked.contribution.scaled(-(-SHARE_GRID // asked.contribution.unit))
 
-    def told(self, asked: Compiled) -> str:
+    def describe(self, asked: CompiledQuestion) -> str:
         """What the answer measures."""
         times = "once" if self.limit == 1 else f"{self.limit} times"
         alike = f"the same {listing(self.on)}" if self.on else "no gap there"
@@ -113,7 +113,7 @@ class HotDeck(InOneRelease):
 
 
 @dataclass(frozen=True, repr=False)
-class Deck:
+class ReleasedDeck:
     """Released counts of donors and donees: any number of questions for what was paid once.
 
     The answers treat gaps as the deck does; a question that asks for another way is refused.
@@ -128,7 +128,7 @@ class Deck:
     def ask(self, question: AnyQuestion) -> Answer:
         """Answer from the released counts: free."""
         check_question(question)
-        asked = question.compile(self.schema, cells=False)  # bins are all that was released
+        asked = question.compile(self.schema, at_full_resolution=False)  # bins are all that was released
         if not isinstance(question.treatment(asked, filled=True), Drop):
             raise QuestionError(
                 f"a deck has no answer to {question}",
@@ -141,11 +141,11 @@ class Deck:
             )
         if asked.targets:
             check_filling(asked, self.treatment.on)
-        told = self.treatment.told(asked) if asked.targets else ""
+        told = self.treatment.describe(asked) if asked.targets else ""
         return Answer(
             asked.text,
-            asked.estimates(self._sums(asked), asked.tally.unit, None),
-            measures(told, asked.about),
+            asked.estimates(self._sums(asked), asked.contribution.unit, None),
+            as_sentence(told, asked.caveat),
             self.protects,
             (self.entry,),
             "No interval: the answer combines many noisy counts. It was free: the deck had been paid for.",
@@ -153,13 +153,13 @@ class Deck:
 
     def __repr__(self) -> str:
         filled = self.schema.names[len(self.treatment.on) :]
-        return f"<Deck of {listing(filled)} by {listing(self.treatment.on) or 'nothing'}; entry {self.entry}>"
+        return f"<ReleasedDeck of {listing(filled)} by {listing(self.treatment.on) or 'nothing'}; entry {self.entry}>"
 
-    def _sums(self, asked: Compiled) -> Floats:
+    def _sums(self, asked: CompiledQuestion) -> Floats:
         """As in `hot_deck_total`, from noisy counts: a class has at least one donor, and not less than no donees."""
         matching = len(self.treatment.on)
         names = self.schema.names
-        kept = [i for i, name in enumerate(names) if i < matching or name in asked.tally.columns] or [0]
+        kept = [i for i, name in enumerate(names) if i < matching or name in asked.contribution.columns] or [0]
         counts = self.counts.sum(axis=tuple(set(range(len(names))) - set(kept)))
         inner = {names[i]: counts.shape[place] for place, i in enumerate(kept) if i >= matching}
         codes = {
@@ -168,20 +168,20 @@ class Deck:
         donee = np.zeros(math.prod(inner.values()), dtype=np.bool_)
         for name in asked.targets:
             donee |= codes[name] >= self.schema[name].size
-        sums = np.zeros(asked.tally.width)
+        sums = np.zeros(asked.contribution.width)
         for place in np.ndindex(counts.shape[:matching]):
             matched = dict(zip(self.treatment.on, place, strict=True))
             sums += self._class_sums(asked, counts[place].ravel(), codes, matched, donee)
         return sums
 
     def _class_sums(
-        self, asked: Compiled, counts: Floats, codes: CodesByName, matched: dict[str, int], donee: Flags
+        self, asked: CompiledQuestion, counts: Floats, codes: CodesByName, matched: dict[str, int], donee: Flags
     ) -> Floats:
-        sums = np.zeros((asked.tally.groups, asked.tally.components))
+        sums = np.zeros((asked.contribution.groups, asked.contribution.components))
 
         def add(rows: CodesByName, times: Floats) -> None:
             same = {name: np.full(len(times), code) for name, code in matched.items()}
-            group, added = asked.tally.evaluate(dict(rows) | same)
+            group, added = asked.contribution.evaluate(dict(rows) | same)
             np.add.at(sums, group, times[:, None] * added)
 
         giving = {name: array[~donee] for name, array in codes.items()}

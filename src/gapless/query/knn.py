@@ -18,16 +18,16 @@ from gapless.data.row_contribution import CodesByName
 from gapless.data.sums import neighbour_sum, plain_sum
 from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothValue, for_counts
 from gapless.query.answers import Answer
-from gapless.query.compiled import Compiled, Spread, Total
-from gapless.query.condition import known
+from gapless.query.compiled import CompiledQuestion, TotalEstimand, VarianceEstimand
+from gapless.query.condition import known_column
 from gapless.query.treatments import (
     Preview,
-    answer_about,
+    as_sentence,
     check_filling,
-    measures,
-    names_of,
-    protects,
-    rows_of,
+    checked_names,
+    guarantee_text,
+    noise_target,
+    rows_for,
 )
 from gapless.schema import Schema
 from gapless.text import listing
@@ -65,13 +65,13 @@ class Knn:
     cover: Sequence[str] | None = None  # kept as a tuple
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "on", names_of(self.on, "on"))
+        object.__setattr__(self, "on", checked_names(self.on, "on"))
         if self.cover is not None:
-            object.__setattr__(self, "cover", names_of(self.cover, "cover"))
+            object.__setattr__(self, "cover", checked_names(self.cover, "cover"))
         self._with_cover(self.cover)
 
     @property
-    def votes(self) -> bool:
+    def uses_majority(self) -> bool:
         """Whether gaps are filled by a vote."""
         return self.scheme == "majority"
 
@@ -80,60 +80,69 @@ class Knn:
 
     def matching(self, schema: Schema) -> Matching:
         """How rows are matched: a function of this treatment and the public schema alone."""
-        combinations = list(accumulate((schema[known(schema, name)].size for name in self.on), operator.mul))
+        combinations = list(accumulate((schema[known_column(schema, name)].size for name in self.on), operator.mul))
         if self.cover is None and combinations[-1] > MOST_EXACT:
             return self._with_cover(self.on[: bisect_right(combinations, MOST_EXACT)])
         return self._with_cover(self.cover)
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
         """Release the number of rows, if it is needed, and a sum for each group."""
-        rows = rows_of(table, asked)
+        rows = rows_for(table, asked)
         check_filling(asked, self.on)
-        parts, entries = _Asking(asked, self.matching(table.schema), table, rows, grant).parts()
+        parts, entries = _KnnRelease(asked, self.matching(table.schema), table, rows, grant).parts()
         estimates = asked.estimates(parts, 1, None)
         return Answer(
-            asked.text, estimates, measures(self.told(asked), asked.about), protects(table), entries, NO_INTERVAL
+            asked.text,
+            estimates,
+            as_sentence(self.describe(asked), asked.caveat),
+            guarantee_text(table),
+            entries,
+            NO_INTERVAL,
         )
 
-    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
+    def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The median size of the noise for each row in the private bound."""
         check_filling(asked, self.on)
-        self.matching(asked.bins).check(asked.bins, asked.targets)
-        share = _shares(asked, loss)[1] / asked.tally.groups
+        self.matching(asked.declared_schema).check(asked.declared_schema, asked.targets)
+        share = _shares(asked, loss)[1] / asked.contribution.groups
         mechanism = SmoothCauchy.for_loss(share, Smooth(per_person, 1.0))
-        rows = rows if asked.shape.is_ratio else None
+        rows = rows if asked.estimand.is_ratio else None
         changed = "for each row that one row can change (itself and those filled from it: private)"
-        scale = asked.shape.std_factor / (math.sqrt(2) if isinstance(asked.shape, Spread) else 1) / (rows or 1)
+        scale = (
+            asked.estimand.std_factor
+            / (math.sqrt(2) if isinstance(asked.estimand, VarianceEstimand) else 1)
+            / (rows or 1)
+        )
         return Preview(
             asked.text,
             None,
-            f"{answer_about(asked, rows)}, {changed}",
+            f"{noise_target(asked, rows)}, {changed}",
             mechanism.median_per_bound * scale,
-            depends_on_rows=asked.shape.is_ratio,
+            depends_on_rows=asked.estimand.is_ratio,
             rows=rows,
         )
 
-    def told(self, asked: Compiled) -> str:
+    def describe(self, asked: CompiledQuestion) -> str:
         """What the answer measures."""
         rows = "row" if self.neighbors == 1 else f"{self.neighbors} rows"
         how = "" if self.scheme == "nearest" else f", by their {self.scheme}"
         return f"gaps in {listing(asked.targets)} are filled from the {rows} nearest in {listing(self.on)}{how}"
 
 
-def _shares(asked: Compiled, loss: Loss) -> tuple[Loss, Loss]:
+def _shares(asked: CompiledQuestion, loss: Loss) -> tuple[Loss, Loss]:
     """What the number of rows of all groups may cost, and what each of the other sums of all groups may."""
-    sums = 2 if isinstance(asked.shape, Spread) else 1  # of values, and of squares around their mean
-    if not asked.shape.is_ratio:
+    sums = 2 if isinstance(asked.estimand, VarianceEstimand) else 1  # of values, and of squares around their mean
+    if not asked.estimand.is_ratio:
         return loss * 0.0, loss
-    for_rows = loss / (sums + 1) if asked.fills_rows else loss * FOR_ROWS
+    for_rows = loss / (sums + 1) if asked.is_row_count_filled else loss * FOR_ROWS
     return for_rows, (loss - for_rows) / sums
 
 
 @dataclass(frozen=True)
-class _Asking:
+class _KnnRelease:
     """One question to one table by nearest neighbours: the parts of `Compiled`, put together from separate sums."""
 
-    asked: Compiled
+    asked: CompiledQuestion
     matching: Matching
     table: PrivateTable  # rows are matched by its bins
     rows: PrivateTable  # the same, by the cells that the question reads
@@ -141,17 +150,17 @@ class _Asking:
 
     def parts(self) -> tuple[Floats, tuple[int, ...]]:
         """The parts of each group, in rows, and the entries that paid for them."""
-        shape = self.asked.shape
+        shape = self.asked.estimand
         for_rows, for_sum = _shares(self.asked, self.grant.left)
-        if isinstance(shape, Total):
+        if isinstance(shape, TotalEstimand):
             sums, paid = self._release(self._declare(lambda added: added[:, 0], shape.low, shape.high), for_sum, "")
             return sums[:, None], paid
         # u - 1/2 for each row: what it adds is centred, so a row's own part in the bound is halved
-        centred = self._declare(lambda added: _inside(added) * (_value(added) - 0.5), -0.5, 0.5)
+        centred = self._declare(lambda added: _membership(added) * (_value(added) - 0.5), -0.5, 0.5)
         _mechanisms(centred, for_sum)  # refuses a share that is too small before anything is spent
         rows, first = self._count_rows(for_rows)
         sums, second = self._release(centred, for_sum, "")
-        if not isinstance(shape, Spread):
+        if not isinstance(shape, VarianceEstimand):
             return np.stack([rows / 2 + sums, rows / 2 - sums], axis=1), first + second
         means = np.clip(0.5 + sums / np.maximum(2.0, rows), 0, 1)
         # (u - mean)² around released means, each centred at half of its largest value
@@ -167,21 +176,21 @@ class _Asking:
 
     def _count_rows(self, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
         """The number of rows of each group: counted plainly, for all groups at once, unless it is filled as well."""
-        if self.asked.fills_rows:
-            return self._release(self._declare(_inside, 0.0, 1.0), loss, "number of rows of ")
-        value = plain_sum(self.rows, self.asked.rows)
+        if self.asked.is_row_count_filled:
+            return self._release(self._declare(_membership, 0.0, 1.0), loss, "number of rows of ")
+        value = plain_sum(self.rows, self.asked.row_count)
         what = f"number of rows of {self.asked.text}"
         released = self.grant.release(value, for_counts(loss, value.distance), what=what)
         return released.value.astype(np.float64), (released.entry,)
 
     def _declare(self, f: Callable[[Floats], Floats], low: float, high: float) -> list[Private[SmoothValue, Smooth]]:
-        return [self._declare_group(group, f, low, high) for group in range(self.asked.tally.groups)]
+        return [self._declare_group(group, f, low, high) for group in range(self.asked.contribution.groups)]
 
     def _declare_group(
         self, number: int, f: Callable[[Floats], Floats], low: float, high: float
     ) -> Private[SmoothValue, Smooth]:
         """The sum, over the filled rows of a group, of f of what each shares out in units."""
-        tally = self.asked.tally
+        tally = self.asked.contribution
 
         def value(columns: CodesByName) -> Floats:
             group: Integers
@@ -213,10 +222,10 @@ def _mechanisms(sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> l
 
 
 def _square_around(mean: float, most: float) -> Callable[[Floats], Floats]:
-    return lambda added: _inside(added) * ((_value(added) - mean) ** 2 - most / 2)
+    return lambda added: _membership(added) * ((_value(added) - mean) ** 2 - most / 2)
 
 
-def _inside(added: Floats) -> Floats:
+def _membership(added: Floats) -> Floats:
     """1 for a row that the answer is about, else 0."""
     inside: Floats = added.sum(axis=1)
     return inside

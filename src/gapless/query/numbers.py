@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.constraints.grammar import quoted
+from gapless.constraints.grammar import quote_name
 from gapless.errors import QuestionError
 from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.numeric import TINY
@@ -18,7 +18,7 @@ FOR_SQUARES = 1 << 14  # the same where values are squared
 
 
 @dataclass(frozen=True)
-class Numbers:
+class CellNumbers:
     """The number of each level, cell or bin of a column, clamped to public bounds, and the least and greatest in it.
 
     Whole numbers and halves stay exact as long as the range allows; others are rounded to a grid of 2⁻²⁴ of it, 2⁻¹⁴
@@ -30,9 +30,9 @@ class Numbers:
     ends: tuple[Floats, Floats]
     low: float
     high: float
-    about: str  # what the numbers leave out, in words
+    caveat: str  # what the numbers leave out, in words
 
-    def parts(self, most: int = STEPS) -> tuple[Integers, int]:
+    def steps_above_low(self, most: int = STEPS) -> tuple[Integers, int]:
         """How many steps of a grid each value lies above `low`, and how many steps `high` does."""
         for halves in (1, 2):
             size = (self.high - self.low) * halves
@@ -42,7 +42,7 @@ class Numbers:
         return np.rint((self.values - self.low) / (self.high - self.low) * most).astype(np.int64), most
 
     @property
-    def sizes(self) -> tuple[Integers, float]:
+    def signed_steps(self) -> tuple[Integers, float]:
         """Each value in whole steps of a grid around 0, and the size of a step."""
         for step in (1.0, 0.5):
             sizes = self.values / step
@@ -52,7 +52,7 @@ class Numbers:
         return np.rint(self.values / step).astype(np.int64), step
 
 
-def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) -> Numbers:
+def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) -> CellNumbers:
     """The numbers of a column: levels that are numbers, true as 1, cells and bins of several values by their middle."""
     column = schema[name]
     about = ""
@@ -75,7 +75,7 @@ def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) ->
         asked, more = ("<", ", the share before a day") if isinstance(column, Date | DateTime) else ("==", scale)
         raise QuestionError(
             f"the cells of column {name!r}, a {column.kind} column, are no numbers",
-            hint=f"proportion({quoted(name)} {asked} …){more}",
+            hint=f"proportion({quote_name(name)} {asked} …){more}",
         )
     if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
         values = np.clip(values, *bounds)
@@ -93,4 +93,4 @@ def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) ->
             f"the numbers of column {name!r}, from {low:g} to {high:g}, cannot be put on a grid",
             hint=f"pass bounds at least {NARROWEST:g} apart, or levels that are finite numbers",
         )
-    return Numbers(name, values, ends, low, high, about)
+    return CellNumbers(name, values, ends, low, high, about)

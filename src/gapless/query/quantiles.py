@@ -20,10 +20,10 @@ from gapless.data import PrivateTable
 from gapless.data.sums import rank_scores
 from gapless.errors import QuestionError
 from gapless.privacy import ChoiceByGroup, Grant, LinfByGroup, Loss
-from gapless.query.answers import MISS, Answer, Estimate
-from gapless.query.compiled import Compiled
-from gapless.query.numbers import Numbers
-from gapless.query.treatments import COVERS, Preview, left_out, measures, protects, rows_of
+from gapless.query.answers import ALPHA, Answer, Estimate
+from gapless.query.compiled import CompiledQuestion
+from gapless.query.numbers import CellNumbers
+from gapless.query.treatments import COVERS, Preview, as_sentence, dropped_rows_note, guarantee_text, rows_for
 from gapless.text import plural
 
 FOR_END = 0.25  # of the budget, for each end of the interval
@@ -31,12 +31,12 @@ MOST_SCORES = 1 << 22  # cells times groups
 
 
 @dataclass(frozen=True, slots=True)
-class ByRank:
+class QuantileRelease:
     """How a quantile is answered: rows with a gap are left out, and values are chosen by their rank."""
 
-    votes: ClassVar[bool] = False
+    uses_majority: ClassVar[bool] = False
 
-    numbers: Numbers  # of the column's cells
+    numbers: CellNumbers  # of the column's cells
     quantile: Fraction
 
     @property
@@ -44,16 +44,16 @@ class ByRank:
         """How far a row moves a score, in parts of a row of which the quantile is a whole number."""
         return max(self.quantile.numerator, self.quantile.denominator - self.quantile.numerator)
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
         """Three choices, fixed in advance, each for all groups at once."""
-        rows = rows_of(table, asked)
+        rows = rows_for(table, asked)
         self.check(asked)
-        scores = partial(rank_scores, rows, asked.tally, self.numbers.column, quantile=self.quantile)
+        scores = partial(rank_scores, rows, asked.contribution, self.numbers.column, quantile=self.quantile)
         (value,) = scores(shifts=[0])
         shares = [FOR_END, 1 - 2 * FOR_END]
         end, centre, _ = grant.split_losses([value] * 3, grant.left, shares=[*shares, FOR_END])
         for_end, choice = (ChoiceByGroup.for_loss(loss, value.distance) for loss in (end, centre))
-        beyond = math.ceil(self.rows(for_end, MISS / 2))
+        beyond = math.ceil(self.rank_error(for_end, ALPHA / 2))
         low, middle, high = scores(shifts=[-beyond, 0, beyond])
         released = grant.release_all(
             [
@@ -75,30 +75,31 @@ class ByRank:
             )
         ]
         entries = tuple(answer.entry for answer in released)
-        words = measures(left_out(asked, table), asked.about)
-        return Answer(asked.text, tuple(estimates), words, protects(table), entries, COVERS)
+        words = as_sentence(dropped_rows_note(asked, table), asked.caveat)
+        return Answer(asked.text, tuple(estimates), words, guarantee_text(table), entries, COVERS)
 
-    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
+    def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """By how many rows the answer may miss its rank, from public facts alone."""
         self.check(asked)
         distance = LinfByGroup(per_person * self.distance)
         ChoiceByGroup.for_loss(loss * FOR_END, distance)
         choice = ChoiceByGroup.for_loss(loss * (1 - 2 * FOR_END), distance)
-        limit, of = self.rows(choice, MISS), "the rank of the answer, in rows"
+        limit, of = self.rank_error(choice, ALPHA), "the rank of the answer, in rows"
         if rows is not None:
             low, high = (min(1.0, max(0.0, float(self.quantile) + sign * limit / rows)) for sign in (-1, 1))
             of += f": between the {100 * low:.3g} % and the {100 * high:.3g} % quantile of {plural(rows, 'row')}"
         return Preview(asked.text, None, of, noise_limit=limit, depends_on_rows=True, rows=rows)
 
-    def rows(self, choice: ChoiceByGroup, miss: float) -> float:
+    def rank_error(self, choice: ChoiceByGroup, miss: float) -> float:
         """By how many rows at most a choice misses its rank, up to this probability."""
         return choice.scale / self.quantile.denominator * math.log(len(self.numbers.values) / miss)
 
-    def check(self, asked: Compiled) -> None:
+    def check(self, asked: CompiledQuestion) -> None:
         """Refuse, by public facts, more scores than fit into memory."""
-        if (scores := len(self.numbers.values) * asked.tally.groups) > MOST_SCORES:
+        cells, groups = len(self.numbers.values), asked.contribution.groups
+        if (scores := cells * groups) > MOST_SCORES:
             raise QuestionError(
-                f"a choice among {len(self.numbers.values):,} cells in {plural(asked.tally.groups, 'group')} is more "
-                f"than {MOST_SCORES:,} scores ({scores:,})",
-                hint="fewer groups, or narrower bounds of the column in the schema",
+                f"a quantile over {cells:,} cells in {plural(groups, 'group')} needs {scores:,} scores, "
+                f"more than {MOST_SCORES:,} scores",
+                hint="choose fewer groups, or write narrower bounds for the column in the schema",
             )

@@ -13,32 +13,32 @@ from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import L1, Grant, Loss, Private, for_counts
 from gapless.query.answers import Answer, Noise
-from gapless.query.compiled import Compiled
-from gapless.query.condition import known
+from gapless.query.compiled import CompiledQuestion
+from gapless.query.condition import known_column
 from gapless.text import listing, plural
 from gapless.types import Integers
 
 COVERS = "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
 
 
-class Missing(Protocol):
+class GapTreatment(Protocol):
     """How a question reads a table with gaps."""
 
     @property
-    def votes(self) -> bool:
+    def uses_majority(self) -> bool:
         """Whether gaps are filled by a vote: on bins then, as few rows agree on a cell."""
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
         """Release what the question needs."""
 
-    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
+    def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone; on answers about so many rows, if that is stated."""
 
 
-def rows_of(table: PrivateTable, asked: Compiled) -> PrivateTable:
+def rows_for(table: PrivateTable, asked: CompiledQuestion) -> PrivateTable:
     """The rows, by the cells and bins that a question reads. Nothing stands in for it, nor for a sealed table."""
     check_private(table, "a question")
-    if type(asked) is not Compiled or asked.bins is not table.schema:
+    if type(asked) is not CompiledQuestion or asked.declared_schema is not table.schema:
         raise QuestionError(
             f"a {type(asked).__name__} is not a question fitted to this table's schema",
             hint=Hint("use ", Call("people.ask", ...)),
@@ -94,65 +94,67 @@ def readable(number: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class PendingRelease:
     """The one release that answers a question: the question, what each row adds, the sealed sums, and words on gaps."""
 
-    asked: Compiled
-    tally: RowContribution
+    asked: CompiledQuestion
+    contribution: RowContribution
     value: Private[Integers, L1]
-    told: str
+    gap_note: str
 
 
-class InOneRelease:
+class SingleRelease:
     """A treatment with which a question is one release, so that several can be fixed in advance."""
 
     __slots__ = ()
-    votes: ClassVar[bool] = False
+    uses_majority: ClassVar[bool] = False
 
-    def sums(self, asked: Compiled, table: PrivateTable) -> Sums:
+    def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
         """What to release, and how to read it."""
         raise NotImplementedError
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
         """One release."""
-        return release_sums([self.sums(asked, table)], table, grant)[0]
+        return release_sums([self.pending(asked, table)], table, grant)[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Drop(InOneRelease):
+class Drop(SingleRelease):
     """Leave out rows with a gap in any column that the question looks at: complete cases, the baseline.
 
     Columns whose gaps are asked about by `is missing` are no reason to leave a row out. Shares and means are unbiased
     when cells are missing completely at random.
     """
 
-    def sums(self, asked: Compiled, table: PrivateTable) -> Sums:
+    def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
         """The sums of what each row adds."""
-        rows = rows_of(table, asked)
-        return Sums(asked, asked.tally, plain_sum(rows, asked.tally), left_out(asked, table))
+        rows = rows_for(table, asked)
+        return PendingRelease(
+            asked, asked.contribution, plain_sum(rows, asked.contribution), dropped_rows_note(asked, table)
+        )
 
-    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
+    def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
-        return preview_sums(asked, asked.tally, plain_sum_distance(asked.tally, per_person), loss, rows)
+        return preview_sums(asked, asked.contribution, plain_sum_distance(asked.contribution, per_person), loss, rows)
 
 
-def left_out(asked: Compiled, table: PrivateTable) -> str:
+def dropped_rows_note(asked: CompiledQuestion, table: PrivateTable) -> str:
     """Which rows complete cases leave out, in words."""
-    gaps = [name for name in asked.targets if name in asked.tally.needs]
+    gaps = [name for name in asked.targets if name in asked.contribution.needs]
     return f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.is_filled else ""
 
 
-def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -> list[Answer]:
+def release_sums(questions: Sequence[PendingRelease], table: PrivateTable, grant: Grant) -> list[Answer]:
     """Release sums with all of the grant, in one batch that is fixed in advance, and read the answers from them."""
     noises = grant.noise_for([sums.value for sums in questions], grant.left)
     requests = [(sums.value, noise, sums.asked.text) for sums, noise in zip(questions, noises, strict=True)]
     released = grant.release_all(requests, together=True)
-    promise = protects(table)
+    promise = guarantee_text(table)
     return [
         Answer(
             sums.asked.text,
-            sums.asked.estimates(answer.value, sums.tally.unit, Noise.of(noise, sums.tally.unit)),
-            measures(sums.told, sums.asked.about),
+            sums.asked.estimates(answer.value, sums.contribution.unit, Noise.of(noise, sums.contribution.unit)),
+            as_sentence(sums.gap_note, sums.asked.caveat),
             promise,
             (answer.entry,),
             COVERS,
@@ -161,39 +163,41 @@ def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -
     ]
 
 
-def preview_sums(asked: Compiled, tally: RowContribution, distance: L1, loss: Loss, rows: int | None) -> Preview:
+def preview_sums(
+    asked: CompiledQuestion, tally: RowContribution, distance: L1, loss: Loss, rows: int | None
+) -> Preview:
     """The noise of a vector of sums."""
-    shape, noise = asked.shape, Noise.of(for_counts(loss, distance), tally.unit)
+    shape, noise = asked.estimand, Noise.of(for_counts(loss, distance), tally.unit)
     std, limit = noise.std * shape.std_factor, shape.noise_limit(noise)
     rows = rows if shape.is_ratio else None
     if rows is not None:
-        std, limit = (min(size / rows, shape.largest_error) for size in (std, limit))
-    of = answer_about(asked, rows)
+        std, limit = (min(size / rows, shape.max_error) for size in (std, limit))
+    of = noise_target(asked, rows)
     return Preview(asked.text, std, of, noise_limit=limit, depends_on_rows=shape.is_ratio, rows=rows)
 
 
-def answer_about(asked: Compiled, rows: int | None) -> str:
+def noise_target(asked: CompiledQuestion, rows: int | None) -> str:
     """What the noise is on."""
-    if not asked.shape.is_ratio:
+    if not asked.estimand.is_ratio:
         return "the answer"
     return (
         "the answer times the number of rows it is about" if rows is None else f"an answer about {plural(rows, 'row')}"
     )
 
 
-def measures(*told: str) -> str:
+def as_sentence(*told: str) -> str:
     """What the numbers stand for, as a sentence."""
     words = "; ".join(filter(None, told))
     return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
-def protects(table: PrivateTable) -> str:
+def guarantee_text(table: PrivateTable) -> str:
     """What the ledger promises: for the incomplete table and, if it stops on that, for the complete one."""
     ledger = table.ledger
     return str(ledger.guarantee() if ledger.budget.ground_truth is None else ledger.ground_truth())
 
 
-def names_of(names: Sequence[str], key: str) -> tuple[str, ...]:
+def checked_names(names: Sequence[str], key: str) -> tuple[str, ...]:
     """A list of columns, kept as a tuple."""
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise QuestionError(f"{key} is {names!r}", hint=Hint("pass a list of columns: ", Argument(key, ["age", "sex"])))
@@ -202,16 +206,16 @@ def names_of(names: Sequence[str], key: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_filling(asked: Compiled, matching: Sequence[str]) -> None:
+def check_filling(asked: CompiledQuestion, matching: Sequence[str]) -> None:
     """Columns that are filled cannot also decide from whom, and their gaps cannot be asked about at the same time."""
     for name in matching:
-        known(asked.bins, name)
+        known_column(asked.declared_schema, name)
     if both := sorted(set(asked.targets) & set(matching)):
         raise QuestionError(
             f"the question fills the gaps of {both[0]!r}, so rows cannot be matched on it",
             hint=Hint("match on other columns") | Hint("pass ", Argument("missing", Call("Drop"))),
         )
-    if both := sorted(set(asked.targets) & asked.tests):
+    if both := sorted(set(asked.targets) & asked.gap_columns):
         raise QuestionError(
             f"the question looks at the values of {both[0]!r} and at its gaps, which would be filled",
             hint=Hint("ask two questions") | Hint("pass ", Argument("missing", Call("Drop"))),

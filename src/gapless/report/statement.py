@@ -16,7 +16,7 @@ from itertools import combinations
 from shlex import quote
 from typing import NamedTuple
 
-from gapless.constraints.grammar import quoted
+from gapless.constraints.grammar import quote_name
 from gapless.data import Table
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.data.table import is_text_in_parquet
@@ -264,7 +264,7 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
     formula = f"({in_r(column.name)} {test}) ~ {explaining}"
     coefficient = 1 if first is None else 2
     try:
-        share = Proportion(f"{quoted(column.name)} == {cell!r}")
+        share = Proportion(f"{quote_name(column.name)} == {cell!r}")
     except QuestionError:  # a name with both kinds of quotes cannot be written in a question
         return _Example(formula, coefficient, "gl.Count()", str(Count()))
     return _Example(formula, coefficient, f"gl.Proportion({share.of!r})", str(share))

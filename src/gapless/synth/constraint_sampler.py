@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.compatible import Between, Chosen, Forbidden, Tilted
-from gapless.constraints.forbidden import breaks, constraints_of, possible_cells, rules_on_values, soft_rules_of
+from gapless.constraints.compatible import AllowedSet, ForbiddenCells, PairRule, SoftReweighting
+from gapless.constraints.forbidden import constraints_of, possible_cells, rows_violating, rules_on_values, soft_rules_of
 from gapless.constraints.rules import Rule
-from gapless.constraints.violations import Numbers, hold
+from gapless.constraints.violations import ValueRanges, terms_hold
 from gapless.data.filling import Chance
 from gapless.errors import ModelError
 from gapless.model.distribution import Distribution, HasMarginal, Product
@@ -45,9 +45,9 @@ class ConstraintSampler:
     """
 
     schema: Schema
-    forbidden: Sequence[Forbidden]
-    allowed_sets: Sequence[Chosen]
-    soft_rules: Mapping[str, Tilted]
+    forbidden: Sequence[ForbiddenCells]
+    allowed_sets: Sequence[AllowedSet]
+    soft_rules: Mapping[str, SoftReweighting]
     on_values: Sequence[Rule]
 
     @classmethod
@@ -75,14 +75,14 @@ class ConstraintSampler:
         for soft in soft_rules_of(schema, within_bin_counts):
             weight = None if soft.rule.weight == "learned" else soft.rule.weight
             share = sum(broken.get(soft.rule.text, (1.0,)))
-            tilted[soft.rule.text] = soft.tilt(*combinations.of(soft), weight=weight, share=share)
+            tilted[soft.rule.text] = soft.reweight(*combinations.of(soft), weight=weight, share=share)
         chosen = []
         for rule in between:
             first = None if row is None else row[[*rule.columns]]
             if first is not None and (first >= rule.sizes).any():
                 first = None  # not applicable, which the rule does not bind
-            told = replace(rule, given=given or {})
-            chosen.append(told.choose(*combinations.of(rule), rng, by_chance=by_chance, first=first))
+            told = replace(rule, fixed_values=given or {})
+            chosen.append(told.choose(*combinations.of(rule), rng, at_random=by_chance, first=first))
         return cls(schema, forbidden, chosen, tilted, rules_on_values(schema))
 
     @staticmethod
@@ -105,9 +105,9 @@ class ConstraintSampler:
             row[list(cells)] = list(cells.values())
         found = []
         for rows in (drawn, searched, even):
-            kept = rows[~breaks(rows, forbidden)]
+            kept = rows[~rows_violating(rows, forbidden)]
             for rule in between:
-                kept = kept[rule.keeps(kept[:, rule.columns])]
+                kept = kept[rule.keeps_with_itself(kept[:, rule.columns])]
             found.append(kept[:FEW_ROWS])
         return np.vstack(found)
 
@@ -117,15 +117,15 @@ class ConstraintSampler:
 
     def breaks(self, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which rows break a rule that holds always."""
-        broken = breaks(codes, self.forbidden)
+        broken = rows_violating(codes, self.forbidden)
         for chosen in self.allowed_sets:
-            broken |= chosen.breaks(codes)
+            broken |= chosen.violates(codes)
         return broken
 
     def leaves(self, given: Mapping[int, int]) -> bool:
         """Whether each rule that holds always leaves, by itself, some row with these cells, by column."""
-        rules: list[Forbidden | Chosen] = [*self.forbidden, *self.allowed_sets]
-        return all(rule.leaves(given) for rule in rules)
+        rules: list[ForbiddenCells | AllowedSet] = [*self.forbidden, *self.allowed_sets]
+        return all(rule.allows(given) for rule in rules)
 
     def draw(
         self, draw: Draw, rows: int, chance: Chance, *, free: NDArray[np.bool_] | None = None
@@ -141,7 +141,7 @@ class ConstraintSampler:
         for left in range(TRIES, -1, -1):
             out = self.breaks(codes[waiting])
             for tilted in self.soft_rules.values():
-                out |= chance()[waiting] >= tilted.chance_of(codes[waiting])
+                out |= chance()[waiting] >= tilted.acceptance_of(codes[waiting])
             if free is not None:
                 out &= free[waiting].any(axis=1)
             waiting = waiting[out]
@@ -155,7 +155,7 @@ class ConstraintSampler:
         named = [column for chosen in self.allowed_sets for column in chosen.columns]
         turns = len(self.allowed_sets) if len(set(named)) < len(named) else 1  # what one decides may decide in turn
         for chosen in turns * list(self.allowed_sets):
-            chosen.mend(codes, chance, free=free)
+            chosen.repair(codes, chance, free=free)
         return codes
 
     def write(
@@ -192,8 +192,8 @@ class ConstraintSampler:
             for place in rule.columns:
                 known = values[place]
                 levels = np.where(codes[:, place] < self.schema.columns[place].values_size, codes[:, place], np.nan)
-                rows[place] = Numbers.exactly(levels if known is None else known)
-            broken |= hold(rule.terms, rows, rows)
+                rows[place] = ValueRanges.exactly(levels if known is None else known)
+            broken |= terms_hold(rule.terms, rows, rows)
         return broken
 
 
@@ -204,7 +204,7 @@ class _Combinations:
         self.law = law
         self.rows: NDArray[Any] | None = None
 
-    def of(self, rule: Between) -> tuple[NDArray[np.int64], Floats]:
+    def of(self, rule: PairRule) -> tuple[NDArray[np.int64], Floats]:
         if isinstance(self.law, HasMarginal) and prod(rule.sizes) <= MARGINAL_CELLS:
             try:
                 return rule.combinations(self.law.marginal(rule.columns))

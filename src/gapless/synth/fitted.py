@@ -449,7 +449,9 @@ class FittedModel:
                 noisy = ""
                 if counted is not None:
                     noisy = f" (of some pairs {counted[0]:.2%} did, ± {1.96 * counted[1]:.2%} by noise)"
-                told.append(f"constraint soft, {soft[rule].share:.2%} of pairs expected to break it{noisy}: {rule}")
+                told.append(
+                    f"constraint soft, {soft[rule].violating_share:.2%} of pairs expected to break it{noisy}: {rule}"
+                )
             else:
                 told.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")
         return [*told, *([self.pinned()] if self.pinned() else [])]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.compatible import Forbidden
+from gapless.constraints.compatible import ForbiddenCells
 from gapless.constraints.forbidden import constraints_of
 from gapless.errors import ModelError
 from gapless.model.completion import complete_model, complete_table
@@ -381,7 +381,7 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
     sizes, observed = measurements.sizes(schema), [column.size for column in schema.columns]
     total, tables = max(1.0, measurements.total), measurements.scaled_tables
 
-    def fit(rules: Sequence[Forbidden]) -> GraphicalModel:
+    def fit(rules: Sequence[ForbiddenCells]) -> GraphicalModel:
         return GraphicalModel.fit(
             sizes,
             tables,
@@ -392,7 +392,7 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
             cap_cells=ENGINE_CELLS,
         )
 
-    def completed(model: GraphicalModel, rules: Sequence[Forbidden]) -> LearnedModel:
+    def completed(model: GraphicalModel, rules: Sequence[ForbiddenCells]) -> LearnedModel:
         if not measurements.extended:
             return LearnedModel(model, None, total, model.unexplained)
         filled = complete_model(
@@ -412,14 +412,14 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
     for rule in between:  # which combinations go together is read off the model, then holds exactly
         if prod(sizes[c] for c in rule.columns) <= measurements.cap_cells:
             law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
-            chosen.append(rule.forbidden(law))
+            chosen.append(rule.forbidden_cells(law))
     if len(chosen) > len(forbidden):
         with suppress(ModelError):  # chosen one by one, they may contradict each other: then samples keep them
             return completed(fit(chosen), chosen)
     return completed(model, forbidden)
 
 
-def _with_gaps(rule: Forbidden, sizes: Sequence[int]) -> NDArray[np.bool_]:
+def _with_gaps(rule: ForbiddenCells, sizes: Sequence[int]) -> NDArray[np.bool_]:
     """A forbidden combination of observed cells as one of all cells: a gap is never forbidden."""
     return np.pad(rule.table, [(0, sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)])
 

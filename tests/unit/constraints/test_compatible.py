@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.constraints.compatible import Forbidden
+from gapless.constraints.compatible import ForbiddenCells
 from gapless.constraints.forbidden import constraints_of
 from gapless.schema import Constraint
 
@@ -18,7 +18,7 @@ def between(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "decides"),
+    ("text", "is_dependency"),
     [
         (DEPENDENCY, True),
         ("t1&t2&IQ(t1.town,t2.town)&EQ(t1.zip,t2.zip)", True),
@@ -26,20 +26,20 @@ def between(text):
         ("t1.town == 'A' and t2.town == 'B'", False),
     ],
 )
-def test_a_dependency_is_known_as_one(text, decides):
-    assert between(text).decides == decides
+def test_a_dependency_is_known_as_one(text, is_dependency):
+    assert between(text).is_dependency == is_dependency
 
 
 def test_of_a_dependency_the_most_probable_partners_are_chosen():
     law = np.array([[0.1, 0.2, 0.0], [0.4, 0.2, 0.1]])
     rule = between(DEPENDENCY)
     chosen = rule.choose(*rule.combinations(law), np.random.default_rng(0))
-    assert chosen.breaks(np.array([[0, 0], [0, 1], [1, 0], [1, 2]])).tolist() == [True, False, False, True]
-    assert [chosen.leaves({1: town}) for town in range(3)] == [True, True, False]
-    assert rule.forbidden(law).table.tolist() == [[True, False, True], [False, True, True]]
+    assert chosen.violates(np.array([[0, 0], [0, 1], [1, 0], [1, 2]])).tolist() == [True, False, False, True]
+    assert [chosen.allows({1: town}) for town in range(3)] == [True, True, False]
+    assert rule.forbidden_cells(law).table.tolist() == [[True, False, True], [False, True, True]]
 
 
 def test_what_is_forbidden_leaves_other_cells():
-    forbidden = Forbidden((0, 1), np.array([[True, True], [False, True]]))
-    assert [forbidden.leaves({0: code}) for code in (0, 1, 2)] == [False, True, True]  # a gap may always be there
-    assert not forbidden.leaves({1: 1})
+    forbidden = ForbiddenCells((0, 1), np.array([[True, True], [False, True]]))
+    assert [forbidden.allows({0: code}) for code in (0, 1, 2)] == [False, True, True]  # a gap may always be there
+    assert not forbidden.allows({1: 1})

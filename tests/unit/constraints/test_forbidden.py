@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.constraints.compatible import Forbidden
-from gapless.constraints.forbidden import _search, beginnings, constraints_of, possible_cells, rules_on_values
+from gapless.constraints.compatible import ForbiddenCells
+from gapless.constraints.forbidden import _search, constraints_of, possible_cells, required_cuts, rules_on_values
 from gapless.missing import check
 from gapless.schema import Constraint
 from gapless.testing.audit import private
@@ -46,7 +46,7 @@ def people(rows=3000):
 
 def test_a_forbidden_combination_is_a_table_of_cells():
     (rule,), dependencies, others = constraints_of(schema(CHILD))
-    assert isinstance(rule, Forbidden)
+    assert isinstance(rule, ForbiddenCells)
     assert rule.columns == (0, 1)
     assert rule.table.tolist() == [[True, False], [False, False], [False, False]]
     assert dependencies == []
@@ -70,7 +70,7 @@ def test_orders_of_ordinals_and_not_applicable():
 def test_a_dependency_names_its_columns():
     _, (rule,), _ = constraints_of(schema(TOWN))
     assert rule.columns == (3, 4)
-    assert rule.decides
+    assert rule.is_dependency
 
 
 @pytest.mark.parametrize("rule", ['t1."zip code" == t2."zip code"', "t1.age <= t2.age and t1.town == t2.town"])
@@ -144,7 +144,7 @@ def test_contradictions_are_found_exactly(rules):
         columns = tuple("ABC".index(letter) for letter in rule if letter in "ABC")
         table = np.zeros([2] * len(columns), dtype=bool)
         table[(cell,) * len(columns)] = True
-        forbidden.append(Forbidden(columns, table))
+        forbidden.append(ForbiddenCells(columns, table))
     lawful = any(not any(f.table[tuple(row[c] for c in f.columns)] for f in forbidden) for row in np.ndindex(*shape))
     allowed = {column: np.ones(2, dtype=bool) for column in range(3)}
     for rng in (None, np.random.default_rng(0)):
@@ -243,4 +243,4 @@ def test_bins_begin_where_a_value_is_compared_with_either_row():
         [gl.Integer("age", bounds=(0, 99), bins="learned")],
         constraints=[Constraint("t1&t2&LT(t1.age,18)&GTE(t2.age,65)")],
     )
-    assert beginnings(learned) == {"age": [18, 65]}
+    assert required_cuts(learned) == {"age": [18, 65]}

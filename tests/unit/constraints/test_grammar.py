@@ -11,9 +11,9 @@ from gapless.constraints.grammar import (
     Not,
     Or,
     gap_columns,
-    needed,
     parse_condition,
     parse_rule,
+    required_columns,
     value_columns,
 )
 from gapless.errors import QuestionError, SchemaError
@@ -88,10 +88,10 @@ def test_columns_looked_at_and_columns_needed():
     condition = parse_condition("age >= 20 and (children == 2 or income < 500) and not born is missing")
     assert value_columns(condition) == {"age", "children", "income"}
     assert gap_columns(condition) == {"born"}
-    assert needed(condition) == {"age", "born"}
-    assert needed(condition, truth=False) == set()
-    assert needed(parse_condition("not (age >= 20 or children == 2)")) == {"age", "children"}
-    assert needed(parse_condition("children is missing")) == set()
+    assert required_columns(condition) == {"age", "born"}
+    assert required_columns(condition, truth=False) == set()
+    assert required_columns(parse_condition("not (age >= 20 or children == 2)")) == {"age", "children"}
+    assert required_columns(parse_condition("children is missing")) == set()
 
 
 RULES = {

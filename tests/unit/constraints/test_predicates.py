@@ -8,7 +8,7 @@ from gapless import (
     GaplessError,
     Number,
 )
-from gapless.constraints.predicates import holds
+from gapless.constraints.predicates import comparison_mask
 
 
 def test_edges_are_hit_although_their_last_bit_is_another():
@@ -17,19 +17,20 @@ def test_edges_are_hit_although_their_last_bit_is_another():
     around = Number("x", bounds=(-0.7, 0.7), bins=14)
     for column, edges in ((tenths, range(1, 10)), (around, range(-6, 7))):
         for edge in edges:
-            below = holds(column, "<", str(edge / 10))
+            below = comparison_mask(column, "<", str(edge / 10))
             assert below.sum() == edge - round(column.bounds[0] * 10)
-            assert (holds(column, ">=", str(edge / 10)) == ~below).all()
+            assert (comparison_mask(column, ">=", str(edge / 10)) == ~below).all()
     # And where 0 has a cell of its own, which is as narrow as can be.
     assert (
-        holds(tenths.finest, "<", "0.3").tolist() == (tenths.finest.regroup(tenths)[: tenths.finest.size] < 3).tolist()
+        comparison_mask(tenths.finest, "<", "0.3").tolist()
+        == (tenths.finest.regroup(tenths)[: tenths.finest.size] < 3).tolist()
     )
     far = Number("x", bounds=(1e9, 1e9 + 10), bins=10)
     for column, between in ((tenths, "0.30001"), (far, "1000000000.5")):
         with pytest.raises(GaplessError, match="splits a bin"):
-            holds(column, "<", between)
+            comparison_mask(column, "<", between)
     monthly = Date("d", bounds=("2020-01-01", "2020-12-31"), resolution="month", bins=12)
-    assert holds(monthly, ">=", "2020-05").sum() == 8
+    assert comparison_mask(monthly, ">=", "2020-05").sum() == 8
 
 
 @pytest.mark.parametrize(
@@ -44,4 +45,4 @@ def test_edges_are_hit_although_their_last_bit_is_another():
 def test_a_comparison_inside_a_step_of_the_resolution_is_refused(column, value, told, sign):
     """Values are kept as multiples: an answer for something between two of them would be wrong in silence."""
     with pytest.raises(GaplessError, match=told):
-        holds(column, sign, value)
+        comparison_mask(column, sign, value)

@@ -4,7 +4,7 @@ import pytest
 
 import gapless as gl
 from gapless.constraints.forbidden import constraints_of, soft_rules_of
-from gapless.constraints.rules import Place, Term, merged, parse, rules_of
+from gapless.constraints.rules import ColumnRef, Term, merge_terms, parse_constraint, rules_of
 from gapless.schema import Constraint
 
 SCHEMA = gl.Schema(
@@ -30,14 +30,14 @@ SHORT = "t1&t2&EQ(t1.education,t2.education)&IQ(t1.education_num,t2.education_nu
 
 
 def rule(text, weight=None):
-    return parse(Constraint(text, weight=weight), SCHEMA)
+    return parse_constraint(Constraint(text, weight=weight), SCHEMA)
 
 
 def test_both_forms_say_the_same():
     assert rule(READABLE).terms == rule(SHORT).terms
     assert rule(SHORT).terms == (
-        Term(Place(0, 0), "==", Place(1, 0)),
-        Term(Place(0, 1), "!=", Place(1, 1)),
+        Term(ColumnRef(0, 0), "==", ColumnRef(1, 0)),
+        Term(ColumnRef(0, 1), "!=", ColumnRef(1, 1)),
     )
 
 
@@ -57,16 +57,16 @@ def test_comparisons_of_the_short_form(short, readable):
 def test_the_first_row_stands_on_the_left_and_one_row_is_the_first():
     assert rule("t2.age > t1.years").terms == rule("t1.years < t2.age").terms
     alone = rule("t2.age < 15 and t2.years > t2.age")
-    assert not alone.between_rows
+    assert not alone.is_between_rows
     assert alone.terms == rule("t1.age < 15 and t1.years > t1.age").terms
 
 
 def test_two_orders_at_once_are_never_or_one_comparison():
     one, other = rule("t1.age < t2.age and t1.years > t2.years"), rule("t1.age <= t2.age")
-    assert merged((*one.terms, *one.swapped)) is None
-    assert merged((*other.terms, *other.swapped)) == rule("t1.age == t2.age").terms
-    assert rule(READABLE).symmetric
-    assert not one.symmetric
+    assert merge_terms((*one.terms, *one.swapped)) is None
+    assert merge_terms((*other.terms, *other.swapped)) == rule("t1.age == t2.age").terms
+    assert rule(READABLE).is_symmetric
+    assert not one.is_symmetric
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ from gapless.privacy import (
     TeacherVotes,
 )
 from gapless.privacy.private import L1, Linf, gather, transform
-from gapless.query.compiled import Compiled
-from gapless.query.numbers import numbers_of
-from gapless.query.quantiles import ByRank
+from gapless.query.compiled import CompiledQuestion
+from gapless.query.numbers import cell_numbers
+from gapless.query.quantiles import QuantileRelease
 from gapless.query.treatments import Drop
 from gapless.schema import Integer, Schema
 from gapless.synth import FittedModel
@@ -432,9 +432,9 @@ def test_the_parts_of_a_rank_are_plain_numbers(tmp_path):
         numerator, denominator = SpyNumber(1), SpyNumber(2)
 
     table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
-    asked, numbers = gl.Median("age").compile(table.schema), numbers_of(table.schema, "age", None)
-    (scores,) = rank_scores(table, asked.tally, "age", quantile=SpyShare(1, 2), shifts=[0])
-    ByRank(numbers, SpyShare(1, 2)).answer(asked, table, table.ledger.grant(table.ledger.left, to="test"))
+    asked, numbers = gl.Median("age").compile(table.schema), cell_numbers(table.schema, "age", None)
+    (scores,) = rank_scores(table, asked.contribution, "age", quantile=SpyShare(1, 2), shifts=[0])
+    QuantileRelease(numbers, SpyShare(1, 2)).answer(asked, table, table.ledger.grant(table.ledger.left, to="test"))
     assert reveal(scores, table.ledger).shape == (1, 10)
     assert not any(isinstance(other, np.ndarray) for other in seen)
 
@@ -444,7 +444,7 @@ def test_a_rank_is_of_a_share(wrong, tmp_path):
     table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
     share = SimpleNamespace(numerator=wrong[0], denominator=wrong[1])
     with pytest.raises(gl.errors.SchemaError, match="of a plain share"):
-        rank_scores(table, gl.Median("age").compile(table.schema).tally, "age", quantile=share, shifts=[0])
+        rank_scores(table, gl.Median("age").compile(table.schema).contribution, "age", quantile=share, shifts=[0])
 
 
 @dataclass(frozen=True)
@@ -471,11 +471,11 @@ def test_only_a_question_of_ours_is_asked(question, table):
 def test_a_treatment_takes_what_was_made_of_a_question_of_ours_for_this_very_schema(table):
     asked = gl.Count(where="x0 == a").compile(table.schema)
     with pytest.raises(ValueError, match="tally"):
-        replace(asked, tally=replace(asked.tally, value=print))
+        replace(asked, tally=replace(asked.contribution, value=print))
     with pytest.raises(gl.errors.QuestionError, match="is not a question"):
         replace(asked, question=Louder())
     planted = SimpleNamespace(**vars(asked))
-    subclass = type("Compiled", (Compiled,), {})(gl.Count(), table.schema)
+    subclass = type("Compiled", (CompiledQuestion,), {})(gl.Count(), table.schema)
     elsewhere = gl.Count().compile(replace(table.schema))  # an equal schema may have columns that are not ours
     for made in (planted, subclass, elsewhere, gl.Count()):
         for treatment in (Drop(), gl.HotDeck(on=["x1"]), gl.Knn(on=["x1"])):

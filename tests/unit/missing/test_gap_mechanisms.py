@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.missing.gap_mechanisms import frame_with_gaps, gappy
+from gapless.missing.gap_mechanisms import frame_with_gaps, schema_with_gaps
 from gapless.testing.audit import private
 
 SCHEMA = gl.Schema(
@@ -186,14 +186,14 @@ def test_a_frame_keeps_its_cells():
     assert after["sex"].to_list() == ["F", None, "F"]
     assert after["income"].to_list() == ["NA", "NA", "9"]
     assert after["health"].to_list() == ["good", "good", "NA"]
-    assert gappy(SCHEMA, flags)["sex"].may_be_missing
+    assert schema_with_gaps(SCHEMA, flags)["sex"].may_be_missing
 
 
 def test_pairs_of_columns_that_are_missing_together():
     found = gl.missing.patterns(
         gl.MCAR({"age": 0.3, "sex": 0.3, "health": 0.2}, columns="dependent").apply(people(2000), seed=0)
     )
-    told = {(pair.one, pair.other): pair for pair in found.pairs}
+    told = {(pair.column, pair.other): pair for pair in found.pairs}
     assert set(told) == set(itertools.combinations(SCHEMA.names, 2))
     assert told["age", "sex"].association == pytest.approx(1.0)
     assert told["age", "sex"].both == pytest.approx(found.rates["age"])

@@ -101,12 +101,12 @@ def test_answers_about_so_many_rows_stay_within_the_limit_of_a_preview(budget, s
     within = []
     for question in asked:
         shown = gl.query.preview(question, SCHEMA, budget=budget, spend="20%", rows=n)
-        width = question.compile(SCHEMA).shape.width
+        width = question.compile(SCHEMA).estimand.width
         std = gl.query.preview(gl.Count(), SCHEMA, budget=budget, spend="20%").noise_std
         draw = rng.normal if budget.delta else lambda _, s, size: rng.laplace(0, s / math.sqrt(2), size)
         values = np.array({2: [share, 1 - share], 3: [share, 0.0, 1 - share]}[width]) * n
         parts = values + draw(0, std, (200_000, width))
-        true = question.compile(SCHEMA).shape.finish(values)
+        true = question.compile(SCHEMA).estimand.estimate(values)
         found = np.clip(parts[:, 0] / np.maximum(1, parts.sum(axis=1)), 0, 1)
         if width == 3:
             rows = np.maximum(2, parts.sum(axis=1))

@@ -5,10 +5,10 @@ from unittest import mock
 import pytest
 
 import gapless as gl
-from gapless.constraints.grammar import Reader
+from gapless.constraints.grammar import Parser
 from gapless.errors import QuestionError
 from gapless.query import ask_all, parse_question
-from gapless.query.compiled import Compiled
+from gapless.query.compiled import CompiledQuestion
 from gapless.testing.audit import private
 from gapless.testing.noise import no_noise
 from helpers.small_tables import KNN, NEAR, PAIRS, SCHEMA, ask
@@ -53,7 +53,7 @@ def test_groups_of_a_column_without_declared_bins_are_its_values_if_they_are_few
     with pytest.raises(QuestionError, match=r"'many' has 101 cells and no declared bins to group by\n  Try: bins = 10"):
         ask(table, "count() by many")
     with pytest.raises(QuestionError, match=r"'many' has 101 cells and no declared bins to match"):
-        gl.HotDeck(on=["many"]).tally(gl.Mean("few").compile(table.schema))
+        gl.HotDeck(on=["many"]).contribution(gl.Mean("few").compile(table.schema))
     wide = gl.Schema("w", [gl.Integer(name, bounds=(0, 99), bins=100) for name in "abc"])
     with pytest.raises(QuestionError, match="1,000,000 groups, more than 65,536"):
         gl.Count(by=["a", "b", "c"]).compile(wide)
@@ -135,8 +135,10 @@ def test_columns_as_wide_as_a_byte_can_be_asked_about(cells, missing, tmp_path):
 def test_an_answer_parses_a_condition_and_compiles_a_question_once(several, text, missing, tmp_path):
     table = private(NEAR, PAIRS, tmp_path, budget=gl.Budget(40.0, 0))
     with (
-        mock.patch.object(Compiled, "__post_init__", autospec=True, side_effect=Compiled.__post_init__) as compiled,
-        mock.patch.object(Reader, "condition", autospec=True, side_effect=Reader.condition) as parsed,
+        mock.patch.object(
+            CompiledQuestion, "__post_init__", autospec=True, side_effect=CompiledQuestion.__post_init__
+        ) as compiled,
+        mock.patch.object(Parser, "condition", autospec=True, side_effect=Parser.condition) as parsed,
     ):
         question = parse_question(text, missing)
         table.ask([question] if several else question, spend="50%")
@@ -145,6 +147,6 @@ def test_an_answer_parses_a_condition_and_compiles_a_question_once(several, text
 
 def test_what_was_compiled_for_a_preview_is_asked(table):
     asked = [gl.Count(where="age < 20").compile(table.schema), gl.Median("age").compile(table.schema)]
-    with mock.patch.object(Compiled, "__post_init__", side_effect=AssertionError("compiled again")), no_noise():
+    with mock.patch.object(CompiledQuestion, "__post_init__", side_effect=AssertionError("compiled again")), no_noise():
         answers = ask_all(table, asked, spend="10%")
     assert [answer.estimate for answer in answers] == [2, 25]

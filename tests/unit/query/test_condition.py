@@ -17,7 +17,7 @@ from gapless import (
 from gapless.constraints.grammar import (
     parse_condition,
 )
-from gapless.query.condition import compile_condition, told_for
+from gapless.query.condition import compile_condition, refined_columns
 
 SCHEMA = Schema(
     "people",
@@ -132,10 +132,10 @@ def test_a_column_is_cut_where_a_condition_splits_its_bins_and_not_finer():
         "huge < 500000000": {},
     }
     for text, expected in told.items():
-        found = told_for(parse_condition(text), wide)
+        found = refined_columns(parse_condition(text), wide)
         assert {name: list(column.value_cells) for name, column in found.items()} == expected
         assert wide.with_columns(found).finest.columns == wide.finest.columns
-    days = told_for(parse_condition("day >= 2020-02-03"), wide)["day"]
+    days = refined_columns(parse_condition("day >= 2020-02-03"), wide)["day"]
     assert days.size == 11
     with pytest.raises(GaplessError, match="nearest edges"):
-        told_for(parse_condition("x < 0.1234"), wide)
+        refined_columns(parse_condition("x < 0.1234"), wide)

@@ -59,7 +59,7 @@ def test_a_released_deck_answers_for_free(table):
     assert (answer.interval, answer.noise_std, answer.entries) == (None, None, (1,))
     assert "No interval" in str(answer)
     assert len(table.ledger.entries) == 1
-    assert repr(deck) == str(deck) == "<Deck of children, sex by age; entry 1>"
+    assert repr(deck) == str(deck) == "<ReleasedDeck of children, sex by age; entry 1>"
     for wrong, told in (
         (gl.Mean("income"), "no column 'income'"),
         (gl.Median("children"), r"a deck has no answer to median\(children\)"),

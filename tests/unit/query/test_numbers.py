@@ -4,7 +4,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import GaplessError, QuestionError
-from gapless.query.numbers import numbers_of
+from gapless.query.numbers import cell_numbers
 from gapless.testing.audit import private
 from helpers.small_tables import ask
 
@@ -39,5 +39,5 @@ def test_scales_that_the_schema_says_are_numbers_can_be_averaged(tmp_path):
 
 def test_a_name_in_a_hint_is_quoted_as_it_must_be_typed():
     with pytest.raises(QuestionError) as error:
-        numbers_of(gl.Schema("t", [gl.Categorical("marital status", ["single", "married"])]), "marital status", None)
+        cell_numbers(gl.Schema("t", [gl.Categorical("marital status", ["single", "married"])]), "marital status", None)
     assert 'proportion("marital status" == …)' in error.value.hint

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.constraints.forbidden import beginnings, constraints_of
+from gapless.constraints.forbidden import constraints_of, required_cuts
 from gapless.data.cutting import MOST_SINGLE_CELL_BINS, cut_column, cut_schema
 from gapless.errors import SchemaError
 from gapless.schema import Constraint, Date, DateTime, Integer, Number, Schema
@@ -163,7 +163,7 @@ def test_bins_begin_where_a_rule_does():
         [Integer("age", bounds=(0, 99), bins="learned"), Integer("pay", bounds=(0, 60_000), bins="learned")],
         constraints=[rule],
     )
-    assert beginnings(schema) == {"age": [16], "pay": [1000]}
+    assert required_cuts(schema) == {"age": [16], "pay": [1000]}
     told = cut_schema(schema, {}, 1)
     assert [column.cells for column in told.columns] == [("0..15", "16..99"), ("0..999", "1000..60000")]
     (forbidden,), _, _ = constraints_of(told)

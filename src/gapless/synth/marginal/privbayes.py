@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gapless.constraints.compatible import Between
+from gapless.constraints.compatible import PairRule
 from gapless.constraints.forbidden import constraints_of
 from gapless.data import PrivateTable
 from gapless.data.workload import Views
@@ -276,9 +276,9 @@ class _Growth(FitContext):
         return f"{column} given {', '.join(parents)}" if parents else column
 
 
-def _dependencies(schema: Schema) -> list[Between]:
+def _dependencies(schema: Schema) -> list[PairRule]:
     """The rules by which some columns decide another."""
-    return [rule for rule in constraints_of(schema)[1] if rule.decides]
+    return [rule for rule in constraints_of(schema)[1] if rule.is_dependency]
 
 
 def _coarser(column: Column) -> list[Integers]:

@@ -130,7 +130,7 @@ def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
     """The columns by position: those named, then each as soon as what decides it is there, the smallest first."""
     placed = list(schema.positions(first or ()))
     _, between, _ = constraints_of(schema)
-    dependencies = [rule for rule in between if rule.decides]
+    dependencies = [rule for rule in between if rule.is_dependency]
     waiting = sorted(set(range(len(schema.columns))) - set(placed), key=lambda column: schema.columns[column].size)
     while waiting:
         decided = {rule.columns[-1] for rule in dependencies if set(rule.columns[:-1]) & set(waiting)}
