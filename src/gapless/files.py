@@ -1,12 +1,12 @@
 """Files: written whole or not at all, locked, and read with limits.
 
-A file is written beside its name, flushed and renamed.
+A file is written under a temporary name, flushed and renamed.
 
-A lock belongs to the open file and not to its name. Whoever waits for one may find that the name has meanwhile been
-deleted or given to another file, and must look before it reads or writes.
+A lock belongs to the open file and not to its name. While a process waits for a lock, the name may be deleted or given
+to another file. It must check this before it reads or writes.
 
-A stranger may have written what is read: it is read up to a limit and parsed in bounded time. Whatever is wrong with a
-text is a `ValueError`, which the caller turns into an error about its own kind of file.
+A file may come from a stranger. So it is read up to a limit and parsed in bounded time. Malformed text raises
+`ValueError`, which the caller turns into an error about its kind of file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO, Any
@@ -28,21 +28,25 @@ from gapless.errors import ReadError
 
 
 def check_writable(path: Path, *, distinct_from: Iterable[Path | None] = (), must_not_exist: bool = False) -> None:
-    """Be sure that a file can be put there, without touching what is there.
+    """Refuse a path to which no file can be written; nothing that exists is changed.
 
-    It must be none of the files `unlike` it, the inputs and other outputs of the same command, whatever they are called
-    by; with `new` nothing may be there yet.
+    Args:
+        path: the file to write.
+        distinct_from: the inputs and other outputs of the same command, which must be other files.
+        must_not_exist: refuse an existing file as well.
     """
     if any(_is_same_file(path, other) for other in distinct_from if other is not None):
-        raise ReadError(f"{path} would take the place of another file of this command", hint="another name for it")
+        raise ReadError(
+            f"{path} is also another file of this command and would be overwritten", hint="choose another name for it"
+        )
     if must_not_exist and os.path.lexists(path):
-        raise ReadError(f"{path} exists", hint="another name, so that nothing is lost")
+        raise ReadError(f"{path} exists and is not overwritten", hint="choose another name")
     _make_temporary_folder(path).rmdir()
 
 
 @contextlib.contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """Give a path beside `path` to write to; only when that is done does it take the place of `path`.
+    """Yield a temporary path to write to, which replaces `path` when the block ends without an error.
 
     A full disk, a read-only folder or a crash leaves the old file as it was.
     """
@@ -57,7 +61,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise ReadError(
             f"cannot write {path}: {error.strerror or error}",
-            hint="free space on the disk; the old file is intact" if full else "another path",
+            hint="remove files to make space on the disk; the old file is intact" if full else "choose another path",
         ) from None
     finally:
         with contextlib.suppress(OSError):
@@ -74,22 +78,24 @@ def free_name(path: Path) -> Path:
     return free
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+def _is_same_file(path: Path, other: Path) -> bool:
+    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
 
 
 def _make_temporary_folder(path: Path) -> Path:
-    """A new folder to write in; not beside a ledger or its seal, which nothing replaces."""
+    """Make a folder beside the path to write in; refuse a ledger or its seal, which nothing may replace."""
     real = path.resolve()
     if (real.exists() and real.suffix == ".seal") or real.with_name(f"{real.name}.seal").exists():
-        raise ReadError(f"{path} is a ledger", hint="another name: a ledger must remember what was spent")
+        raise ReadError(f"{path} is a ledger", hint="choose another name; a ledger must not be overwritten")
     try:
         return Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     except OSError as error:
-        raise ReadError(f"cannot write {path}: {error.strerror}", hint="a folder that exists and is yours") from None
+        raise ReadError(
+            f"cannot write {path}: {error.strerror}", hint="choose a folder that exists and that you can write to"
+        ) from None
 
 
-BINARY = getattr(os, "O_BINARY", 0)  # Windows would turn line ends
+BINARY = getattr(os, "O_BINARY", 0)  # without it Windows would change line ends
 
 if sys.platform != "win32":
     import fcntl
@@ -116,17 +122,19 @@ else:
 
 @contextlib.contextmanager
 def locked(descriptor: int, path: Path) -> Iterator[bool]:
-    """Hold an open file against every other process and thread, and close it in the end.
+    """Lock an open file against every other process and thread; close it in the end.
 
-    Gives whether the path names this very file, now that it is locked.
+    Yields whether the path still names this file, now that it is locked.
     """
     process = os.getpid()
     try:
         _lock(descriptor)
         yield is_file_at(descriptor, path)
     finally:
-        if os.getpid() == process:  # a child forked meanwhile shares the lock, and must leave it to its parent
-            _unlock(descriptor)  # explicitly: such a child would keep it
+        # A child that was forked meanwhile shares the lock. It must not release the parent's lock; and it would keep
+        # the lock if the parent only closed the file.
+        if os.getpid() == process:
+            _unlock(descriptor)
         os.close(descriptor)
 
 
@@ -139,7 +147,7 @@ def is_file_at(descriptor: int, path: Path) -> bool:
 
 
 def sync_name(path: Path) -> None:
-    """Flush the name of a new file to the disk: its content alone would have none after a power failure."""
+    """Flush the name of a new file to the disk; without it the file could vanish in a power failure."""
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -148,21 +156,36 @@ def sync_name(path: Path) -> None:
             os.close(folder)
 
 
+def write_and_sync(descriptor: int, data: bytes) -> None:
+    """Write all data at the current position of an open file and flush them to the disk."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+    os.fsync(descriptor)
+
+
+def append_and_sync(descriptor: int, path: Path, data: bytes) -> None:
+    """Write data at the end of an open file and flush them to the disk, with the name of a file that was empty."""
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    write_and_sync(descriptor, data)
+    if end == 0:
+        sync_name(path)
+
+
 MEGABYTE = 1 << 20
-CHUNK_BYTES = 1 << 16  # bytes that are read at once: a buffer of this size is made for each
-MAX_TEXT_BYTES = 32 * MEGABYTE  # of a schema, a manifest, the copy of a ledger: the largest that we know has 3
-MAX_DEPTH = 32  # lists and tables within each other
-MAX_NUMBER_LENGTH = 400  # characters: as many as any number that a float can hold has without an exponent
+CHUNK_BYTES = 1 << 16  # read at once
+MAX_TEXT_BYTES = 32 * MEGABYTE  # of a schema, a manifest or the copy of a ledger; the largest known has 3 MB
+MAX_DEPTH = 32  # of nested lists and tables
+MAX_NUMBER_LENGTH = 400  # characters: enough for every float written without an exponent
 _KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"""(?<![\w\-"'\\])(?:{_KEY_PART}[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""")
 
 
 def read_limited(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
-    """The bytes of a file of at most so many.
+    """The bytes of a file.
 
     Raises:
-        ReadError: It is larger.
-        OSError: It cannot be read.
+        ReadError: The file has more than `most` bytes.
+        OSError: The file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -174,10 +197,10 @@ def read_limited(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
 
 
 def read_rest(file: IO[bytes], most: int) -> bytes:
-    """All bytes that an open file still has; memory grows with what is there, not with the limit.
+    """The remaining bytes of an open file; memory grows with the file, not with the limit.
 
     Raises:
-        ValueError: They are more than so many.
+        ValueError: There are more than `most` bytes.
     """
     pieces, left = [], most
     while left >= 0 and (piece := file.read(min(left + 1, CHUNK_BYTES))):
@@ -188,55 +211,64 @@ def read_rest(file: IO[bytes], most: int) -> bytes:
     return b"".join(pieces)
 
 
+def read_descriptor(descriptor: int, most: int, *, begin: int = 0) -> bytes:
+    """The bytes of an open file from the position `begin`.
+
+    Raises:
+        ValueError: There are more than `most` bytes.
+    """
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(begin)
+        return read_rest(file, most)
+
+
 def parse_json(text: str | bytes) -> Any:
-    """The content of JSON text, of finite numbers of at most 64 bits and not nested deeply.
+    """The content of JSON text with finite numbers, whole numbers of at most 64 bits and bounded nesting.
 
     >>> parse_json('{"spent": [0.5, 2]}')
     {'spent': [0.5, 2]}
 
     Raises:
-        ValueError: It is anything else.
+        ValueError: The text is anything else.
     """
-    try:
-        content = json.loads(text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    _check_limits(content, bits=64)
-    return content
+    return _load(
+        lambda: json.loads(text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_refuse_constant),
+        bits=64,
+    )
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    r"""The content of TOML text, without very long numbers and not nested deeply.
+    r"""The content of TOML text without very long numbers and with bounded nesting.
 
-    Keys with many dots are refused before they are parsed: the time they take grows with the square of their length.
+    Keys with many dots are refused before parsing, because parsing them takes time quadratic in their length.
 
     >>> parse_toml("[column.age]\nbounds = [0, 120]")
     {'column': {'age': {'bounds': [0, 120]}}}
 
     Raises:
-        ValueError: It is anything else.
+        ValueError: The text is anything else.
     """
-    text.encode()  # half of a surrogate pair has no encoding, which is a ValueError
+    text.encode()  # half of a surrogate pair cannot be encoded, which raises a ValueError
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {MAX_DEPTH} parts")
-    try:
-        content = tomllib.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    _check_limits(content, bits=MAX_NUMBER_LENGTH * 4)
+    content: dict[str, Any] = _load(lambda: tomllib.loads(text), bits=MAX_NUMBER_LENGTH * 4)
     return content
 
 
-def _check_limits(content: Any, *, bits: int) -> None:
-    """Refuse what is nested too deeply, and whole numbers of more bits."""
+def _load(parse: Callable[[], Any], *, bits: int) -> Any:
+    """The parsed content; refuses deep nesting and whole numbers of more than `bits` bits."""
+    try:
+        content = parse()
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     level = [content]
     for _ in range(MAX_DEPTH):
         if any(type(part) is int and part.bit_length() > bits for part in level):
             raise ValueError(f"a whole number has more than {bits} bits")
-        inside = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
-        level = [part for parts in inside for part in parts]
+        nested = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level = [part for parts in nested for part in parts]
         if not level:
-            return
+            return content
     raise ValueError("nested too deeply")
 
 

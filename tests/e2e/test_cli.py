@@ -458,7 +458,7 @@ def test_no_output_takes_the_place_of_an_input_a_ledger_or_a_release(arguments, 
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     code, _, err = run_here(*arguments)
     assert code == 1
-    assert "would take the place" in err or "exists" in err or "is a ledger" in err
+    assert "would be overwritten" in err or "exists" in err or "is a ledger" in err
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
@@ -810,7 +810,7 @@ HINTS = {
         "Try: release nothing more under this",
     ),
     "a rate beyond 1": (("ledger", "people.ledger", "--mcar", "sex=1.5"), "--mcar income=0.2"),
-    "no place for a model": (("fit", *SYNTH[1:], "-o", "p.model"), "Try: another name"),
+    "no place for a model": (("fit", *SYNTH[1:], "-o", "p.model"), "Try: choose another name"),
 }
 
 

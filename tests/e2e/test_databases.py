@@ -269,7 +269,7 @@ def test_a_run_that_was_stopped_does_not_go_on_with_another_query(url, tmp_path)
         read_and_release(url, SCHEMA, tmp_path / "release", query=QUERY, progress=stop, **given)
     spent = len(gl.Ledger.open(tmp_path / "x.ledger").entries)
     assert spent
-    with pytest.raises(gl.errors.ReadError, match="was begun under another ledger, or by another call"):
+    with pytest.raises(gl.errors.ReadError, match="was started under another ledger, or by another call"):
         read_and_release(url, SCHEMA, tmp_path / "release", query=f"{QUERY} WHERE age > 50", **given)
     assert len(gl.Ledger.open(tmp_path / "x.ledger").entries) == spent
     assert read_and_release(url, SCHEMA, tmp_path / "release", query=QUERY, **given).rows == 5

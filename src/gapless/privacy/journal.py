@@ -1,13 +1,14 @@
-"""The journal of a run: its answers, so that a stopped run resumes and pays for no answer again.
+"""The journal of a run: its answers, so that a stopped run resumes and pays for no answer twice.
 
-The ledger records what was asked for: each entry that a run charges carries the run's random token. The journal
-records the token, what was granted, and each answer by the number of its entry, on the disk before the answer is
-returned. A run that begins again asks for the same releases, because these follow from public facts and earlier
-answers. Batches that the ledger has charged to its token are not charged again. Answers that the journal has are taken
-from it; an entry without an answer was charged and returned nothing, so it is released now, with the noise that was
-charged (docs/proofs/ledger.md, section 9).
+The ledger records what was requested: each entry that a run charges has the run's random token. The journal records
+the token, the grants, and each answer by the number of its entry. An answer is on the disk before it is returned.
 
-A journal belongs to one ledger and one call. It holds no private fact: released values only.
+A restarted run makes the same requests, because they follow from public facts and earlier answers. Batches that the
+ledger has charged to its token are not charged again. Answers in the journal are not drawn again. An entry without an
+answer was charged and returned nothing, so it is released now, with the noise that was charged (docs/proofs/ledger.md,
+section 9).
+
+A journal belongs to one ledger and one call. It holds released values only, nothing private.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ReadError
-from gapless.files import BINARY, is_file_at, locked, parse_json, read_rest, sync_name
+from gapless.files import BINARY, append_and_sync, is_file_at, locked, parse_json, read_descriptor
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.private import Released
@@ -39,84 +40,82 @@ from gapless.privacy.run_states import RunState, advance, state_of
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
 
-MAX_BYTES = 4 << 30  # bytes: it holds all that a run has released
-_NUMBER_KINDS = "iufb"  # of numpy's types, those of numbers
+MAX_BYTES = 4 << 30  # of all answers of a run
 VERSION = 2
+_NUMBER_KINDS = "iufb"  # of numpy's types, those of numbers
+_NUMBER_TYPE = re.compile(rf"[<>=|][{_NUMBER_KINDS}]\d{{1,2}}")
 _COMPARED_FIELDS = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together")  # of an entry
-_NUMBER_TYPE = re.compile(r"[<>=|][iufb]\d{1,2}")  # of the numbers that an answer is made of
-_CONTINUE_HINT = "the call it was begun with, on the same machine; or another file, and what is left of the budget"
+_CONTINUE_HINT = "run the same call as before on the same machine, or start a new run with another journal"
 
 
 class JournalFile:
-    """The file of a journal, which this process holds: every other one waits for it. `held` opens it."""
+    """The locked file of a journal; `open_journal_file` opens it, and other processes wait for it."""
 
     def __init__(self, descriptor: int, path: Path, real: Path) -> None:
-        self.path = path  # as it was called
+        self.path = path  # as the caller wrote it
         self._real = real
         self._descriptor = descriptor
         self._open = True
         self._process = os.getpid()
 
     def read(self) -> bytes:
-        """All that is in it."""
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
-        with open(self._descriptor, "rb", closefd=False) as file:
-            try:
-                return read_rest(file, MAX_BYTES)
-            except ValueError:
-                raise ReadError(
-                    f"{self.path} is larger than {MAX_BYTES >> 30} GB", hint="use a separate file for each run"
-                ) from None
+        """The content of the file."""
+        try:
+            return read_descriptor(self._descriptor, MAX_BYTES)
+        except ValueError:
+            raise ReadError(
+                f"{self.path} is larger than {MAX_BYTES >> 30} GB", hint="use a separate file for each run"
+            ) from None
 
     def flush(self) -> None:
-        """Flush to the disk what is in it."""
+        """Flush the content to the disk."""
         os.fsync(self._descriptor)
 
     def truncate(self, end: int) -> None:
-        """Leave this many bytes of it."""
+        """Keep this many bytes."""
         os.ftruncate(self._descriptor, end)
 
     def append(self, data: bytes) -> None:
-        """Write at its end, and flush to the disk; so is the name of a file that was empty."""
+        """Write data at the end and flush them to the disk."""
         self.check_open()
         end = os.lseek(self._descriptor, 0, os.SEEK_END)
         try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-            os.fsync(self._descriptor)
-            if end == 0:
-                sync_name(self._real)
+            append_and_sync(self._descriptor, self._real, data)
         except BaseException as error:
             try:
-                self.truncate(end)  # lines after half a line would not be found again
+                self.truncate(end)  # lines after half a line could not be read
             except OSError:
                 self._open = False
             if not isinstance(error, OSError):
                 raise
             raise ReadError(
                 f"cannot write {self.path}: {error.strerror}",
-                hint="free space on the disk; what was charged stays spent",
+                hint="remove files to make space on the disk; what was charged stays spent",
             ) from None
 
     def discard(self) -> None:
-        """Delete it, unless its name is that of another file by now. Nothing more is written."""
+        """Delete the file, unless another file has its name now. Nothing more is written."""
         if self._is_ours and is_file_at(self._descriptor, self._real):
             self._real.unlink()
         self._open = False
 
     def close(self) -> None:
-        """Write nothing more; a file in which nothing was written goes."""
+        """Write nothing more, and delete the file if it is empty."""
         if self._is_ours and os.fstat(self._descriptor).st_size == 0:
             self.discard()
-        self._open = False  # the number of its descriptor may soon be that of another file
+        self._open = False  # another file may soon get the number of this descriptor
 
     def check_open(self) -> None:
-        """Refuse to go on after the run, or in a forked child: what was paid for could not be kept."""
+        """Refuse to continue after the run, or in a forked child: an answer that was paid for could not be stored."""
         if not self._is_ours:
-            raise ReadError(
-                f"cannot write {self.path}: the run that it was kept for has ended, or is in another process",
-                hint="begin a new run for this, or release everything in the process that opened the journal",
-            )
+            raise self.closed_error()
+
+    def closed_error(self) -> ReadError:
+        """The error for a journal whose run has ended."""
+        return ReadError(
+            f"cannot write {self.path}: its run has ended, or is in another process",
+            hint="start a new run, or release everything in the process that opened the journal",
+        )
 
     @property
     def _is_ours(self) -> bool:
@@ -125,10 +124,10 @@ class JournalFile:
 
 @contextmanager
 def open_journal_file(path: str | Path) -> Iterator[JournalFile]:
-    """Hold the file of a journal, made if there is none, against every other process; waits for whoever has it.
+    """Open and lock the file of a journal, and create it if there is none; waits for a process that has it.
 
-    Who had it may have deleted it meanwhile. What is written into a file without a name is lost with the process, so
-    that the file is opened again until it is the one at the path.
+    That process may have deleted the file meanwhile. A file without a name would be lost with the process, so the file
+    is opened again until it is the one at the path.
     """
     path = Path(path)
     real = path.resolve()  # a link must not be deleted in place of its file
@@ -137,10 +136,10 @@ def open_journal_file(path: str | Path) -> Iterator[JournalFile]:
             descriptor = os.open(real, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
         except OSError as error:
             raise ReadError(
-                f"cannot open {path}: {error.strerror}", hint="choose a file in a folder that is yours"
+                f"cannot open {path}: {error.strerror}", hint="choose a file in a folder that you can write to"
             ) from None
-        with locked(descriptor, real) as there:
-            if not there:
+        with locked(descriptor, real) as is_there:
+            if not is_there:
                 continue
             file = JournalFile(descriptor, path, real)
             try:
@@ -155,7 +154,7 @@ class Journal:
 
     Attributes:
         run: the run's token, which its entries carry in the ledger.
-        begun: whether an earlier process has charged anything in this run.
+        is_resumed: whether an earlier process has charged anything in this run.
     """
 
     def __init__(self, file: JournalFile, ledger: Ledger, call: Mapping[str, Any]) -> None:
@@ -175,26 +174,26 @@ class Journal:
         self._check_content(content)
         file.truncate(len(content))
         if self._answers:
-            file.flush()  # a process that was killed may have written answers that are not on the disk yet
+            file.flush()  # answers that a killed process wrote may not be on the disk yet
             self._advance()
-        ledger.refresh()  # another process may have charged for this run while this one waited for the file
+        ledger.refresh()  # another process may have charged for this run while this one waited
         charged = [entry for entry in ledger.entries if entry.run == self.run]
         self._batches = [list(batch) for _, batch in groupby(charged, key=lambda entry: entry.batch)]
         if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
-            raise ReadError(f"{file.path} has answers that the ledger does not know", hint=_CONTINUE_HINT)
-        self._batches_done = 0  # batches so far
+            raise ReadError(f"{file.path} has answers without an entry in the ledger", hint=_CONTINUE_HINT)
+        self._batches_done = 0
         self.is_resumed = bool(self._batches)
-        # Written with the first charge: before, there is nothing to resume.
+        # Written with the first charge. Before it there is nothing to resume.
         self._unwritten = [] if lines else [head | {"run": self.run}]
 
     @property
     def spend(self) -> Loss | None:
-        """What the earlier run was begun with; None if there was none."""
+        """The spend of the first grant of the earlier process; None if nothing was charged."""
         return Loss(self._granted[0][1], self.ledger.order) if self.is_resumed and self._granted else None
 
     @property
     def priced_after(self) -> int | None:
-        """The number of entries by which the next batch was priced in an earlier process; None if it is new."""
+        """The number of entries after which an earlier process priced the next batch; None if the batch is new."""
         if not self._batches:
             return None
         if self._batches_done not in self._priced_after:
@@ -202,33 +201,33 @@ class Journal:
         return self._priced_after[self._batches_done]
 
     def next_grant(self, to: str) -> Loss | None:
-        """What was granted at this place in an earlier run; None if there was none."""
+        """The next grant of the earlier process, which must be for the same purpose; None if there is none."""
         if not self._granted:
             return None
-        known, spend = self._granted.pop(0)
-        if known != to:
+        purpose, spend = self._granted.pop(0)
+        if purpose != to:
             raise self._mismatch_error()
         return Loss(spend, self.ledger.order)
 
     def record_grant(self, to: str, spend: Loss) -> None:
-        """Record what is granted; it is written with the first charge."""
+        """Record a new grant; it is written with the first charge."""
         self._unwritten.append({"grant": to, "spend": spend.value})
 
     def next_batch(self, entries: Sequence[Entry], *, after: int) -> list[int] | None:
-        """The numbers of the same entries if an earlier process has charged them; None if they are to be charged now.
+        """The numbers of these entries if an earlier process has charged them; None if they must be charged now.
 
         Before a charge, everything that a resumed run needs is on the disk.
 
         Args:
-            entries: what is asked for.
-            after: the number of entries by which it was priced.
+            entries: the batch.
+            after: the number of entries after which it was priced.
         """
         with self._lock:
             if self._batches:
-                known = self._batches.pop(0)
-                if [_compared_content(entry) for entry in known] != [_compared_content(entry) for entry in entries]:
+                charged = self._batches.pop(0)
+                if [_compared_content(entry) for entry in charged] != [_compared_content(entry) for entry in entries]:
                     raise self._mismatch_error()
-                numbers = [entry.number for entry in known]
+                numbers = [entry.number for entry in charged]
             else:
                 self._write([{"batch": self._batches_done, "after": after}])
                 numbers = None
@@ -236,29 +235,26 @@ class Journal:
             return numbers
 
     def stored_answer(self, number: int) -> Released[Any] | None:
-        """The answer of an entry that was returned in an earlier process; None if it is to be drawn now."""
+        """The answer of an entry from an earlier process; None if it must be drawn now."""
         if number in self._answers:
             return Released(self._answers[number], number)
         self.check_open()
         return None
 
     def write_answers(self, answers: Iterable[Released[Any]]) -> None:
-        """Write answers down, before they are returned."""
+        """Store answers on the disk, before they are returned."""
         with self._lock:
             self._write([{"entry": answer.entry, "value": _encode_value(answer.value)} for answer in answers])
             self._advance()
 
     def check_open(self) -> None:
-        """Refuse a run that has ended, before anything is read whose answer could not be kept."""
+        """Refuse a run that has ended, before any data are read whose answer could not be stored."""
         if self._ended:
-            raise ReadError(
-                f"cannot write {self._file.path}: the run that it was kept for has ended",
-                hint="start a new run for this",
-            )
+            raise self._file.closed_error()
         self._file.check_open()
 
     def end(self) -> None:
-        """Charge, draw and write nothing more."""
+        """End the run: nothing more is charged, drawn or written."""
         self._ended = True
 
     def discard(self) -> None:
@@ -266,17 +262,17 @@ class Journal:
         self._file.discard()
 
     def _check_content(self, content: bytes) -> None:
-        """Refuse a copy of an earlier state, or one that somebody has changed: it would draw answers again."""
+        """Refuse an old or changed copy of the journal: it would draw answers again."""
         known = content[: self._state.length]
         if self._state != RunState() and hashlib.sha256(known).hexdigest() != self._state.digest:
             raise ReadError(
                 f"{self._file.path} is not the latest journal of its run: the run was continued from another copy, or "
                 "the file was changed",
-                hint="continue with the latest one, or start a new run with what is left of the budget",
+                hint="use the latest copy, or start a new run with the rest of the budget",
             )
 
     def _advance(self) -> None:
-        """Record how far the run has come; refuse, if another copy of the journal was continued meanwhile."""
+        """Record the state of the run; refuse if another copy of the journal was continued meanwhile."""
         after = RunState(self._length, self._hash.hexdigest())
         if after == self._state:
             return
@@ -284,12 +280,12 @@ class Journal:
             self.end()
             raise ReadError(
                 f"{self._file.path} was continued from another copy of it meanwhile",
-                hint="continue with that one, or start a new run with what is left of the budget",
+                hint="use that copy, or start a new run with the rest of the budget",
             )
         self._state = after
 
     def _mismatch_error(self) -> ReadError:
-        return ReadError(f"{self._file.path} was begun by a run that asked for something else", hint=_CONTINUE_HINT)
+        return ReadError(f"{self._file.path} was started by a run with other requests", hint=_CONTINUE_HINT)
 
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         self.check_open()
@@ -301,7 +297,7 @@ class Journal:
 
 
 def _compared_content(entry: Entry) -> str:
-    """What was asked for, for comparison; the number and the day are not part of it."""
+    """The requested release of an entry, for comparison; its number and date may differ."""
     content = entry.content()
     return json.dumps([content.get(name) for name in _COMPARED_FIELDS], sort_keys=True)
 
@@ -310,25 +306,25 @@ _journal: ContextVar[Journal | None] = ContextVar("gapless.journal", default=Non
 
 
 def journal_of(ledger: Ledger) -> Journal | None:
-    """The journal in which releases under this ledger are kept, if there is one."""
+    """The journal that records releases under this ledger, if there is one."""
     journal = _journal.get()
     return journal if journal is not None and journal.ledger.identity == ledger.identity else None
 
 
 @contextmanager
 def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
-    """Keep what is released inside the `with` block, so that the same block can be run again after a crash.
+    """Record what is released inside the `with` block, so that the block can be run again after a crash.
 
-    The same fit on the same table then resumes where it was stopped, with the `spend` it was begun with. It pays only
-    for what it had not charged yet. What was charged and has no answer, such as a training that was stopped, is
-    released with the noise that was charged. While one process uses the journal, another one waits.
+    The same fit on the same table then resumes where it stopped, with the `spend` of the first start. It pays only for
+    what was not charged yet. A release that was charged and has no answer, such as a training that was stopped, is
+    made with the noise that was charged. While one process uses the journal, others wait.
 
     Args:
-        ledger: of the table that is released from.
-        path: the journal, a separate file for each run; it holds released values only. Delete it when you have what
-            you wanted: as long as it is there, the same block gives the same result for free. Of several copies of it
+        ledger: the ledger of the table.
+        path: the journal, a separate file for each run; it holds released values only. While it exists, the same block
+            gives the same result for free, so delete it when you have the result. If there are several copies, only
             one can continue the run.
-        call: what the run was asked for, if it should be compared.
+        call: a description of the call; a journal with another one is refused.
     """
     with open_journal_file(path) as file, record_in(file, ledger, call=call) as journal:
         yield journal
@@ -336,7 +332,7 @@ def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | Non
 
 @contextmanager
 def record_in(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
-    """The same in a file that is held already, and longer than the run."""
+    """Like `resumable`, for a journal file that is already open and stays open after the run."""
     journal = Journal(file, ledger, call or {})
     token = _journal.set(journal)
     try:
@@ -347,36 +343,35 @@ def record_in(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | No
 
 
 def _read_lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
-    """The content of a journal up to its last whole line, and the lines. Half a line that a crash left was no answer.
+    """The content of a journal up to its last whole line, and its lines. An incomplete last line holds no answer.
 
-    A file that is not this journal is refused, and left as it is.
+    A file that is not this journal is refused and not changed.
     """
     text = file.read()
     content = text[: text.rfind(b"\n") + 1]
-    written = json.dumps(head)
-    begin = written.removesuffix("}").encode()  # the token of the run follows
-    if not content:
-        half = text.rstrip(b"\0")  # zeros, after a power failure
-        if not (begin.startswith(half) or half.startswith(begin)):
-            raise ReadError(f"{file.path} is no journal", hint="use a separate file for each run")
-        return content, []
+    header = json.dumps(head)
     lines = []
     for line in content.splitlines():
         try:
             lines.append(dict(parse_json(line)))
         except (ValueError, TypeError):
             lines.append({})
-    if lines[0].get("gapless") != "journal":
-        raise ReadError(f"{file.path} is no journal", hint="use a separate file for each run")
-    if {name: lines[0].get(name) for name in head} != json.loads(written):
-        raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_CONTINUE_HINT)
+    if lines:
+        is_journal = lines[0].get("gapless") == "journal"
+    else:
+        start, written = header.removesuffix("}").encode(), text.rstrip(b"\0")  # zeros come from a power failure
+        is_journal = start.startswith(written) or written.startswith(start)  # the token of the run follows
+    if not is_journal:
+        raise ReadError(f"{file.path} is not a journal", hint="use a separate file for each run")
+    if lines and {name: lines[0].get(name) for name in head} != json.loads(header):
+        raise ReadError(f"{file.path} was started under another ledger, or by another call", hint=_CONTINUE_HINT)
     return content, lines
 
 
 def _parse_lines(
     lines: Iterable[Mapping[str, Any]],
 ) -> tuple[list[tuple[str, float]], dict[int, int], dict[int, Any]]:
-    """What was granted, in order; by how many entries each batch was priced; the answers by their entries."""
+    """The grants in order, the number of entries before each batch, and the answers by entry."""
     granted: list[tuple[str, float]] = []
     priced_after: dict[int, int] = {}
     answers: dict[int, Any] = {}
@@ -384,7 +379,9 @@ def _parse_lines(
         if "grant" in line:
             granted.append((str(line["grant"]), float(line["spend"])))
         elif "batch" in line:
-            priced_after[int(line["batch"])] = int(line["after"])  # the last one, if a charge was not made
+            priced_after[int(line["batch"])] = int(
+                line["after"]
+            )  # the last one counts: the charge of an earlier one failed
         elif int(line["entry"]) in answers:
             raise ValueError("two answers for one entry")
         else:
@@ -393,10 +390,10 @@ def _parse_lines(
 
 
 def _encode_value(value: Any) -> Any:
-    """A released value as JSON: a number or an array of numbers, which every mechanism answers with.
+    """A released value as JSON: a number or an array of numbers, the answers of all mechanisms.
 
-    Whether and how it can be written does not depend on the value, only on its type and shape: an answer that fails to
-    be written would be drawn again, and so be chosen by its value.
+    Whether and how a value can be written depends on its type and shape only. Otherwise an answer that cannot be
+    written would be drawn again, and so be selected by its value.
     """
     if type(value) is int:
         return {"int": f"{value:+025d}"}
@@ -406,7 +403,7 @@ def _encode_value(value: Any) -> Any:
         return {"type": value.dtype.str, "number": _to_base64(value)}
     if type(value) is np.ndarray and value.dtype.kind in _NUMBER_KINDS:
         return {"type": value.dtype.str, "shape": list(value.shape), "data": _to_base64(np.ascontiguousarray(value))}
-    raise TypeError(f"an answer that is a {type(value).__name__} cannot be kept: mechanisms answer with numbers")
+    raise TypeError(f"an answer that is a {type(value).__name__} cannot be stored: mechanisms answer with numbers")
 
 
 def _to_base64(value: np.generic | NDArray[Any]) -> str:
@@ -414,10 +411,10 @@ def _to_base64(value: np.generic | NDArray[Any]) -> str:
 
 
 def _decode_value(value: Any) -> Any:
-    """The released value that a line holds.
+    """The released value of a line.
 
     Raises:
-        ValueError: It is none that `_encode_value` makes.
+        ValueError, TypeError: `_encode_value` does not write such a line.
     """
     if not isinstance(value, dict):
         raise TypeError

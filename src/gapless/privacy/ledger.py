@@ -103,8 +103,8 @@ class Ledger(LedgerGuarantees):
         check_not_deleted(path)
         if not path.is_file():
             raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file is beside it")
-        with locked_ledger(path) as lines_after:
-            return cls(path.resolve(), lines_after(ReadPosition()), gaps, given_path=path)
+        with locked_ledger(path) as read_lines:
+            return cls(path.resolve(), read_lines(ReadPosition()), gaps, given_path=path)
 
     @classmethod
     def attach(
@@ -128,8 +128,8 @@ class Ledger(LedgerGuarantees):
             if not path.exists():
                 check_rates_match_gaps(budget.ground_truth, gaps)
             header = new_header(table, protect, budget, gaps)  # first, so that a refusal leaves no empty file
-            with locked_ledger(path) as lines_after:
-                if not lines_after(ReadPosition()):  # new, and no other process was faster
+            with locked_ledger(path) as read_lines:
+                if not read_lines(ReadPosition()):  # new, and no other process was faster
                     append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
         ledger = cls._open(path, gaps)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
@@ -295,8 +295,8 @@ class Ledger(LedgerGuarantees):
 
     def refresh(self) -> None:
         """Read the entries that other processes have written meanwhile."""
-        with locked_ledger(self._path) as lines_after:
-            self._add_lines(lines_after(self._seen))
+        with locked_ledger(self._path) as read_lines:
+            self._add_lines(read_lines(self._seen))
 
     def _overspending_error(self, loss: Loss, to: str, verb: str) -> BudgetError:
         asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100  # never equal to what is left
@@ -317,8 +317,8 @@ class Ledger(LedgerGuarantees):
             return []
         self.register_files()  # before the lock below: a process with a register's lock may wait for that of a ledger
         to = entries[0].to
-        with locked_ledger(self._path) as lines_after:
-            self._add_lines(lines_after(self._seen))
+        with locked_ledger(self._path) as read_lines:
+            self._add_lines(read_lines(self._seen))
             if self._entries and any(entry.together for entry in entries):
                 raise BudgetError(
                     f"{to}: another release was charged meanwhile, so this one is no first batch",

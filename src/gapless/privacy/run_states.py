@@ -1,9 +1,9 @@
 """How far each resumable run has come, recorded beside the ledger.
 
-A journal holds the answers of a run. It could be copied, set back by a backup, or lose its end: whoever continued it
-then would draw a second answer for an entry that has one. So before an answer is returned, `people.ledger.runs` records
-how long the journal of the run is and the hash of its content. A run advances from the state it was opened with, or not
-at all: of two copies one can go on (docs/proofs/ledger.md, section 9).
+A journal holds the answers of a run. A process that continued an old copy of it would draw a second answer for an entry
+that already has one. So before an answer is returned, `people.ledger.runs` records the length and the hash of the
+journal. A run advances only from the state it was opened with, so only one of two copies can continue
+(docs/proofs/ledger.md, section 9).
 
 The file has one JSON line for each step of each run: the token of the run, the length and the hash. The last line of a
 run counts.
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gapless.errors import LedgerError
-from gapless.files import BINARY, locked, parse_json, read_rest, sync_name
+from gapless.files import BINARY, append_and_sync, locked, parse_json, read_descriptor
 
-MAX_BYTES = 1 << 30  # bytes: some million steps
+MAX_BYTES = 1 << 30  # some million steps
 _LINE_START = b'{"run": "'  # of each line
 
 
@@ -34,7 +34,7 @@ class RunState:
 
 
 def states_path(ledger: Path) -> Path:
-    """Where the states of the runs of a ledger are recorded."""
+    """The file with the states of the runs of a ledger."""
     return ledger.with_name(f"{ledger.name}.runs")
 
 
@@ -48,53 +48,47 @@ def state_of(ledger: Path, run: str) -> RunState:
 
 
 def advance(ledger: Path, run: str, *, before: RunState, after: RunState) -> bool:
-    """Record the next state of a run, on the disk, if it is still in the state `before`; whether it is."""
+    """Record the next state of a run on the disk if its state is still `before`; returns whether it was."""
     path = states_path(ledger)
     with _locked_file(path) as descriptor:
         if _last_state(descriptor, path, run) != before:
             return False
         line = json.dumps({"run": run, "length": after.length, "digest": after.digest}) + "\n"
-        end = os.lseek(descriptor, 0, os.SEEK_END)
-        data = line.encode()
-        while data:
-            data = data[os.write(descriptor, data) :]
-        os.fsync(descriptor)
-        if end == 0:
-            sync_name(path)
+        append_and_sync(descriptor, path, line.encode())
         return True
 
 
 @contextmanager
 def _locked_file(path: Path) -> Iterator[int]:
-    """Hold the file against every other process."""
+    """Open the file and lock it against every other process."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
-        with locked(descriptor, path) as there:
-            if not there:
+        with locked(descriptor, path) as is_there:
+            if not is_there:
                 raise LedgerError(f"{path} was replaced by another file", hint="run the same command again")
             yield descriptor
     except OSError as error:
         raise LedgerError(
             f"cannot read or write {path}: {error.strerror}",
-            hint="free space on the disk, or make the file and its folder writable",
+            hint="remove files to make space on the disk, or make the file and its folder writable",
         ) from None
 
 
 def _last_state(descriptor: int, path: Path, run: str) -> RunState:
-    """The state of a run by the last of its lines; half a line that a crash left is cut off."""
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "rb", closefd=False) as file:
-        try:
-            text = read_rest(file, MAX_BYTES)
-        except ValueError:
-            raise LedgerError(f"{path} is larger than 1 GB", hint="delete it when no stopped run is left") from None
-    whole = text[: text.rfind(b"\n") + 1]  # the answer of the other half was returned to nobody
+    """The state of a run in the last of its lines; half a line that a crash left is removed."""
+    try:
+        text = read_descriptor(descriptor, MAX_BYTES)
+    except ValueError:
+        raise LedgerError(
+            f"{path} is larger than 1 GB", hint="remove it when there is no stopped run to resume"
+        ) from None
+    whole = text[: text.rfind(b"\n") + 1]  # the answer of an incomplete line was never returned
     os.ftruncate(descriptor, len(whole))
     state = RunState()
     try:
         for line in whole.splitlines():
             if line.startswith(_LINE_START) and not line.startswith(_LINE_START + run.encode() + b'"'):
-                continue  # of another run: not parsed, so that a step costs little however many runs there were
+                continue  # lines of other runs are not parsed, so that a step stays fast after many runs
             content = parse_json(line)
             if content["run"] == run:
                 state = RunState(int(content["length"]), str(content["digest"]))

@@ -74,7 +74,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_litter(name, old, monkeypatch):
 
     monkeypatch.setattr(Path, "open", opened)
     with pytest.raises(
-        gl.errors.ReadError, match=r"No space left on device\n  Try: free space .* the old file is intact"
+        gl.errors.ReadError, match=r"No space left on device\n  Try: remove files to make space .* the old file is intact"
     ):
         TABLE.write(old / name)
     assert intact(old)
@@ -115,7 +115,7 @@ for name in ("t.csv", "t.csv.gz", "t.parquet"):
 
 def test_a_folder_that_is_not_there_or_not_yours_is_named(tmp_path, monkeypatch):
     with pytest.raises(
-        gl.errors.ReadError, match=r"No such file or directory\n  Try: a folder that exists and is yours"
+        gl.errors.ReadError, match=r"No such file or directory\n  Try: choose a folder that exists and that you can write to"
     ):
         TABLE.write(tmp_path / "none" / "t.csv")
     (tmp_path / "file").touch()
@@ -129,7 +129,7 @@ def test_a_folder_that_is_not_there_or_not_yours_is_named(tmp_path, monkeypatch)
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("gapless.files.mkdtemp", read_only)
-    with pytest.raises(gl.errors.ReadError, match=r"Read-only file system\n  Try: a folder that exists and is yours"):
+    with pytest.raises(gl.errors.ReadError, match=r"Read-only file system\n  Try: choose a folder that exists and that you can write to"):
         TABLE.write(tmp_path / "u.csv")
 
 

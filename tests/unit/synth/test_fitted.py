@@ -452,7 +452,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(name, model, tmp_path):
         [sys.executable, "-c", FULL, str(tmp_path / "t.model"), str(path)], capture_output=True, text=True, check=True
     ).stdout
     assert f"cannot write {path}: File too large" in told
-    assert "free space on the disk; the old file is intact" in told
+    assert "remove files to make space on the disk; the old file is intact" in told
     assert path.read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "t.model"])
 

@@ -501,7 +501,7 @@ def test_a_folder_that_cannot_be_written_needs_another_place_for_the_ledger(tmp_
     small(tmp_path / "kept" / "p.ledger", budget=gl.Budget(1.0, 0))(tmp_path / "people.csv")
     monkeypatch.undo()
     (tmp_path / "people.ledger").mkdir()  # there is something, and it cannot be opened: no advice to take another
-    with pytest.raises(gl.errors.LedgerError, match=r"cannot open the ledger .*\n  Try: ask whoever keeps it"):
+    with pytest.raises(gl.errors.LedgerError, match=r"cannot open the ledger .*\n  Try: ask its owner"):
         small(budget=gl.Budget(1.0, 0))(tmp_path / "people.csv")
 
 
