@@ -212,12 +212,12 @@ WRONG = {
     "a part of 1": (
         ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "0.1", "count()"),
         3,
-        "may mean percent, or a part of 1 Try: pass --spend 0.1%, or pass --spend 10%",
+        "it may mean percent, or a part of 1 Try: pass --spend 0.1%, or pass --spend 10%",
     ),
     "no share": (
         ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "much", "count()"),
         3,
-        "is not a share",
+        "a spend must be above 0%",
     ),
     "too small for knn": (
         (*ASK, "mean(income)", "--missing", "knn", "--on", "age"),

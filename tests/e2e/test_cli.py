@@ -305,7 +305,7 @@ WRONG = {
     "epsilon is zero": (
         (*SYNTH, "--epsilon", "0", "--delta", "0", "-o", "out"),
         3,
-        "BudgetError: epsilon = 0 promises nothing",
+        "BudgetError: epsilon = 0",
     ),
     "epsilon is negative": ((*SYNTH, "--epsilon", "-1", "--delta", "0", "-o", "out"), 3, "BudgetError: epsilon = -1"),
     "epsilon is nan": ((*SYNTH, "--epsilon", "nan", "--delta", "0", "-o", "out"), 3, "BudgetError: epsilon = nan"),
@@ -313,7 +313,7 @@ WRONG = {
     "no epsilon": (
         (*SYNTH, "-o", "out"),
         3,
-        "people.ledger is new and has no budget\n  Try: pass --epsilon 1 --delta 1e-6 if nothing was released",
+        "people.ledger is new and needs a budget\n  Try: pass --epsilon 1 --delta 1e-6 if nothing was released",
     ),
     "delta is one": ((*SYNTH, "--epsilon", "1", "--delta", "1", "-o", "out"), 3, "BudgetError: delta = 1"),
     "unknown method": (
@@ -341,7 +341,7 @@ WRONG = {
     "no data": (("check", "none.csv", "-s", "people.toml"), 1, "ReadError: no file none.csv"),
     "no schema": (("check", "people.csv", "-s", "none.toml"), 1, "ReadError: no file none.toml"),
     "bad schema": (("check", "people.csv", "-s", "people.csv"), 2, "SchemaError: people.csv is not valid TOML"),
-    "no ledger": (("ledger", "none.ledger"), 1, "LedgerError: no ledger none.ledger"),
+    "no ledger": (("ledger", "none.ledger"), 1, "LedgerError: there is no ledger none.ledger"),
     "no model": (("sample", "none.model", "-o", "x.csv"), 1, "ModelError: no model none.model"),
     "not a model": (("sample", "people.csv", "-o", "x.csv"), 1, "ModelError: people.csv is not a gapless model"),
     "output is a file": (
@@ -358,7 +358,7 @@ WRONG = {
     "spend is no number": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--spend", "x", "-o", "out"),
         3,
-        "a spend of 'x' is not a share",
+        "a spend must be above 0% and at most 100% of the budget, got 'x'",
     ),
     "spend is too much": (
         (
@@ -376,12 +376,12 @@ WRONG = {
             "m.model",
         ),
         3,
-        "a spend of '101%' is not a share",
+        "a spend must be above 0% and at most 100% of the budget, got '101%'",
     ),
     "new ledger for a comparison": (
         ("evaluate", "people.csv", "people.csv", "-s", "people.toml", "--ledger", "p.ledger", "--spend", "5%"),
         3,
-        "p.ledger is new and has no budget\n  Try: add --ledger and the path of the ledger of the releases",
+        "p.ledger is new and needs a budget\n  Try: add --ledger and the path of the ledger of the releases",
     ),
     "ledger among the files": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--ledger", "out/synthetic.csv", "-o", "out"),
@@ -533,7 +533,7 @@ def test_a_new_ledger_needs_a_delta_and_an_existing_one_neither(folder, run_here
     ask = ("ask", "people.csv", "-s", "people.toml", "--spend", "20%", "count()")
     assert run_here(*ask, "--epsilon", 1) == (3, "", NEEDS_DELTA)
     code, _, err = run_here(*ask, "--delta", delta)
-    assert (code, "people.ledger is new and has no budget" in err) == (3, True)
+    assert (code, "people.ledger is new and needs a budget" in err) == (3, True)
     assert not (folder / "people.ledger").exists()
     for promised in (("--epsilon", 1, "--delta", delta), (), ("--epsilon", 1), ("--delta", delta)):
         assert run_here(*ask, *promised)[::2] == (0, "")
@@ -579,7 +579,7 @@ def test_a_share_within_the_printed_rounding_is_all_that_is_left(share, folder, 
 def test_a_bare_number_up_to_1_is_asked_about(share, meant, folder, run_here):
     code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--spend", share, "-o", "out")
     assert code == 3
-    assert f"a spend of {share} may mean percent, or a part of 1\n  Try: pass {meant}\n" in err
+    assert f"a spend of {share} is ambiguous: it may mean percent, or a part of 1\n  Try: pass {meant}\n" in err
     assert not (folder / "people.ledger").exists()
 
 

@@ -365,7 +365,7 @@ def test_a_grant_lends_no_more_than_it_has(tmp_path):
     grant = Grant(table.ledger, table.ledger._key, table.ledger.capacity, "test")
     assert grant.lend(grant.left * 0.6) == table.ledger.capacity * 0.6
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.4)
-    with pytest.raises(gl.errors.BudgetError, match="more is lent"):
+    with pytest.raises(gl.errors.BudgetError, match="a part of this grant is larger"):
         grant.lend(table.ledger.capacity * 0.5)
 
 

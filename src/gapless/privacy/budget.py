@@ -21,16 +21,16 @@ import numpy as np
 from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.assumptions import Assumption, check_assumption
 from gapless.text import format_up
-from gapless.types import is_number, is_whole
+from gapless.types import is_whole, number
 
 PURE = math.inf
-# Float rounding never breaks the guarantee: capacities are rounded down by ROUNDING, far more than the
-# relative SLACK with which sums of losses are compared.
+# Float rounding never breaks the guarantee: capacities are rounded down by the relative ROUNDING, far more than the
+# relative SLACK with which sums of losses are compared (docs/proofs/renyi_filter.md, section 6).
 ROUNDING = 1e-9
 SLACK = 1e-12
 UNSTATED = math.nan  # no δ: there is no default, every new ledger needs a choice
 MAX_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
-RECOMMENDED_BUDGET = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # the recommendation of hints
+RECOMMENDED_BUDGET = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # for hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,15 @@ class Loss:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.value) and self.value >= 0):
-            raise BudgetError(f"a loss of {self.value}", hint="pass a finite number, not negative")
+            raise BudgetError(
+                f"a loss must be finite and not negative, got {self.value}", hint="pass a number from 0 on"
+            )
 
     def _value_at_this_order(self, other: Loss) -> float:
         if not isinstance(other, Loss) or other.order != self.order:
             raise BudgetError(
-                "these losses have different units",
-                hint=Hint("take ", Argument("spend"), " from the ledger of the same table"),
+                "losses of different Rényi orders cannot be compared or added",
+                hint=Hint("pass a ", Argument("spend"), " from the ledger of the same table"),
             )
         return other.value
 
@@ -95,36 +97,23 @@ class Budget:
     ground_truth: Assumption | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):
-            value = getattr(self, name)
-            if not is_number(value):
-                raise BudgetError(f"{name} = {value!r} is not a number", hint=Hint("pass ", RECOMMENDED_BUDGET))
-            object.__setattr__(self, name, float(value))
-        if math.isnan(self.delta):
+        if isinstance(self.delta, float) and math.isnan(self.delta):
             raise BudgetError(
                 "A new ledger needs a delta.",
                 hint=Hint("add ", Argument("delta", 1e-6), " (recommended, less noise)")
                 | Hint("add ", Argument("delta", 0), " (pure differential privacy, much more noise)"),
             )
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise BudgetError(
-                f"epsilon = {self.epsilon:g} promises nothing or allows nothing",
-                hint="choose a positive finite number; 1 is common",
-            )
-        if not 0 <= self.delta < 1:
-            raise BudgetError(
-                f"delta = {self.delta:g} is not a probability below 1",
-                hint="choose 0 for pure differential privacy, or far below one in the number of people, such as 1e-6",
-            )
+        epsilon = number("epsilon", self.epsilon, 0, math.inf, "()", error=BudgetError, example=1)
+        delta = number("delta", self.delta, 0, 1, "[)", error=BudgetError, example=1e-6)
+        object.__setattr__(self, "epsilon", epsilon)  # plain floats, whatever was passed
+        object.__setattr__(self, "delta", delta)
         if self.ground_truth is not None:
             check_assumption(self.ground_truth)
             if self.delta > 0:
                 raise BudgetError(
-                    "a filter for the complete data is proved for pure budgets only",
+                    f"a budget with ground_truth needs delta = 0, got {self.delta:g}: its proof is for pure budgets",
                     hint=Hint("pass ", Argument("delta", 0))
-                    | Hint(
-                        "leave ", Argument("ground_truth"), " out, and use ", Call("ledger.ground_truth", ...), " later"
-                    ),
+                    | Hint("leave out ", Argument("ground_truth"), " and call ", Call("ledger.ground_truth", ...)),
                 )
 
     def __str__(self) -> str:
@@ -142,17 +131,17 @@ class Budget:
     @property
     def capacity(self) -> Loss:
         """The whole budget as a loss, rounded down."""
-        room = self.largest_loss(self.order) * (1 - ROUNDING)
+        capacity = self.largest_loss(self.order) * (1 - ROUNDING)
         if self.ground_truth is not None:
-            room -= 10 * ROUNDING * (1 + room)  # each amplified loss is rounded up by less than this
-        if not room > 0:
+            capacity -= 10 * ROUNDING * (1 + capacity)  # each amplified loss is rounded up by less than this
+        if not capacity > 0:
             raise BudgetError(
                 f"a budget of {self} is too small to release anything", hint="choose a larger epsilon; 1 is common"
             )
-        return Loss(room, self.order)
+        return Loss(capacity, self.order)
 
     def largest_loss(self, order: float) -> float:
-        """The largest loss at this order with which the guarantee holds."""
+        """The largest total loss at this order for which the budget's (ε, δ) holds."""
         return self.epsilon if order == PURE else self.epsilon - _epsilon_minus_loss(order, self.delta)
 
 
@@ -165,8 +154,8 @@ class Rows:
     def __post_init__(self) -> None:
         if not is_whole(self.at_most, least=1, most=MAX_ROWS):
             raise BudgetError(
-                f"Rows({self.at_most!r}) is not a number of rows from 1 to 2^53",
-                hint=Hint("pass ", Call("Rows", 1), ", or the most rows that one person has"),
+                f"Rows needs a whole number from 1 to 2^53, got {self.at_most!r}",
+                hint=Hint("pass ", Call("Rows", 1), ", or the largest number of rows that one person has"),
             )
         object.__setattr__(self, "at_most", int(self.at_most))
 
@@ -191,15 +180,15 @@ def percent_of(spend: Spend) -> float:
             percent = math.nan
         if 0 < percent <= 1 and not spend.endswith("%"):
             raise BudgetError(
-                f"a spend of {spend} may mean percent, or a part of 1",
+                f"a spend of {spend} is ambiguous: it may mean percent, or a part of 1",
                 hint=Hint("pass ", Argument("spend", f"{spend}%"))
                 | Hint("pass ", Argument("spend", f"{100 * percent:g}%")),
             )
         if 0 < percent <= 100:
             return percent
     raise BudgetError(
-        f"a spend of {spend!r} is not a share of the budget",
-        hint=Hint("pass ", Argument("spend", "50%"), ": more than 0%, at most 100%"),
+        f"a spend must be above 0% and at most 100% of the budget, got {spend!r}",
+        hint=Hint("pass a share such as ", Argument("spend", "50%")),
     )
 
 
@@ -209,8 +198,8 @@ def share_of(capacity: Loss, spend: Spend) -> Loss:
         return capacity * (percent_of(spend) / 100)
     if spend.order != capacity.order:
         raise BudgetError(
-            "spend is a loss of another ledger",
-            hint=Hint("pass ", Argument("spend", "50%")) | Hint("take the loss from the ledger of this table"),
+            "spend is a loss of another ledger, with another Rényi order",
+            hint=Hint("pass ", Argument("spend", "50%")) | Hint("pass a loss from the ledger of this table"),
         )
     return spend
 
@@ -218,7 +207,9 @@ def share_of(capacity: Loss, spend: Spend) -> Loss:
 def check_budget(budget: Budget | None) -> None:
     """Refuse an object that is not a budget, such as a bare ε; None is allowed, for an existing ledger."""
     if not (budget is None or isinstance(budget, Budget)):
-        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", RECOMMENDED_BUDGET)))
+        raise BudgetError(
+            f"budget must be a Budget, got {budget!r}", hint=Hint("pass ", Argument("budget", RECOMMENDED_BUDGET))
+        )
 
 
 def epsilon_of(loss: Loss, delta: float) -> float:
@@ -247,20 +238,21 @@ def _log_cosh(x: float) -> float:
 
 
 def _epsilon_minus_loss(order: float, delta: float) -> float:
+    """The difference between ε and a Rényi loss: the formula at the top of this module."""
     return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
 @lru_cache(maxsize=256)
 def _best_order(epsilon: float, delta: float) -> float:
-    r"""The order at which the budget leaves the most zCDP: argmax of capacity(α) / α.
+    r"""The order α that maximises capacity(α) / α, and so needs the least Gaussian noise.
 
-    Any order above 1 is valid; this one lets Gaussian noise be smallest. Six digits of it suffice.
+    Any order above 1 is valid. The ledger records the order, so six digits suffice.
     """
     exponents = np.linspace(math.log(1e-4), math.log(1e12), 4001)
     for _ in range(3):
         orders = 1 + np.exp(exponents)
-        room = epsilon - np.log1p(-1 / orders) + (math.log(delta) + np.log(orders)) / (orders - 1)
-        best = exponents[np.argmax(room / orders)]
+        capacities = epsilon - np.log1p(-1 / orders) + (math.log(delta) + np.log(orders)) / (orders - 1)
+        best = exponents[np.argmax(capacities / orders)]
         width = exponents[1] - exponents[0]
         exponents = np.linspace(best - width, best + width, 401)
     return float(f"{1 + math.exp(best):.6g}")

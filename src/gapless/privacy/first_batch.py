@@ -1,15 +1,16 @@
-r"""A first batch that was fixed in advance, priced as one mechanism: by its exact total, not by the sum of its losses.
+r"""The price of a first batch that is fixed in advance: computed for the batch as one mechanism.
 
-A ledger adds up Rényi losses at one order, and their sum is more than Gaussian noise really loses. Of a batch that was
-fixed before anything was read the whole profile is known. Discrete Gaussian noise of parameters :math:`\sigma_j` on
-whole numbers that move by at most :math:`\Delta_j` tells no more than one normal variable that moves by
+A ledger adds up Rényi losses at one order, which overstates the loss of Gaussian noise. If a batch is fixed before
+anything is read, its whole privacy profile is known. Let integers change by at most :math:`\Delta_j` in L2, with
+discrete Gaussian noise of parameters :math:`\sigma_j`. One normal variable whose mean changes by
 
-.. math:: \mu = \Bigl(\sum_j \frac{\Delta_j^2}{\sigma_j^2 - s^2}\Bigr)^{1/2},
+.. math:: \mu = \Bigl(\sum_j \frac{\Delta_j^2}{\sigma_j^2 - s^2}\Bigr)^{1/2}
 
-up to a factor :math:`e^{\pm\eta}` on probabilities; s² is about 1. Whatever follows has, given the answers of the
-batch, a Rényi loss that the ledger bounds, and so raises each hockey-stick divergence by a known amount. The *price* of
-the batch is the least loss with which the promise (ε, δ) is kept though all the rest of the budget be spent adaptively.
-With nothing left it is the analytic Gaussian curve that decides. Proved in docs/proofs/first_batch.md.
+dominates all of them, up to a factor :math:`e^{\pm\eta}` on probabilities; s² is about 1. Given the answers of the
+batch, the ledger bounds the Rényi loss of all later releases. So each hockey-stick divergence grows by a known amount.
+
+The *price* of the batch is the least loss with which (ε, δ) holds even if all the rest of the budget is spent
+adaptively. If nothing is left, the analytic Gaussian curve decides. Proved in docs/proofs/first_batch.md.
 """
 
 from __future__ import annotations
@@ -27,27 +28,34 @@ from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian
 from gapless.privacy.pricing import CountNoise, Price, RenyiFilter, Request
 from gapless.privacy.private import L1, L2, Columns, Private
-from gapless.privacy.registry import RECOMPUTED_TOLERANCE, UNKNOWN_MECHANISM, mechanism_of
+from gapless.privacy.registry import RECOMPUTED_TOLERANCE, UNKNOWN_MECHANISM, distance_of, mechanism_of
 from gapless.types import Floats
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger_file import Entry
 
-SMOOTHING = 1e-5  # η: what the passage from discrete to continuous noise may cost in ε
-MARGIN = 1e-6  # of δ, for rounding errors; half of it when a record is computed again, on whatever machine
-MAX_GAP_COLUMNS = 18  # columns with gaps
-MAX_MEANS = 300  # of a mixture over patterns of gaps, rounded up to so many
-_MAX_MEAN = 20.0  # beyond, no promise is left to speak of, and numbers would overflow
-_MAX_MEAN_TIMES_ORDER = 1e3  # mean times order, beyond which a budget is exceeded anyway and cells would be too many
-_TAIL_STDS = 9.0  # standard deviations; what lies beyond, below 1e-18, counts as lost for certain
-_TOLERANCE = 1e-10  # to which prices and noise are found, from above
-_MAX_EXPONENT = 700.0  # the exponential of more would overflow
-_GRID_STEP = 0.04  # of the cells, beside how fast the bound on the rest falls
+SMOOTHING = 1e-5  # η: the ε that the step from discrete to continuous noise may cost
+MARGIN = 1e-6  # relative, of δ, for rounding errors; half of it when an entry is checked, perhaps on another machine
+MAX_GAP_COLUMNS = 18  # there are 2^18 patterns of gaps
+MAX_MEANS = 300  # of a mixture over patterns of gaps; means are rounded up to a grid
+_MAX_MEAN = 20.0  # a larger one leaves no guarantee, and numbers would overflow
+_MAX_MEAN_TIMES_ORDER = 1e3  # a larger one exceeds every budget, and needs too many cells
+_TAIL_STDS = 9.0  # the mass beyond, below 1e-18, counts as a certain loss
+_TOLERANCE = 1e-10  # relative, of prices and noise, which are rounded up
+_MAX_EXPONENT = 700.0  # larger exponentials overflow
+_GRID_STEP = 0.04  # of cells
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPart:
-    """One release of a batch: its noise, how far its numbers move, how many of them at most, and whom it reads."""
+    """One release of a batch.
+
+    Attributes:
+        std: the parameter σ of its noise.
+        distance: the L2 sensitivity of its numbers.
+        changed_numbers: how many of its numbers one protected unit can change.
+        reads: the columns on which a row must be observed to be read; empty if every row is read.
+    """
 
     std: float
     distance: float
@@ -56,54 +64,50 @@ class BatchPart:
 
     @classmethod
     def from_release(cls, mechanism: object, distance: object, reads: frozenset[str] | None = None) -> BatchPart | None:
-        """None if it is no discrete Gaussian noise: nothing is known of other parts."""
+        """The part of a release; None for other noise than the discrete Gaussian, for which nothing is proved."""
         if not isinstance(mechanism, DiscreteGaussian) or not isinstance(distance, L2):
             return None
-        moved = distance.at_most if isinstance(distance, L1) else distance.at_most**2  # whole numbers, so by 1 or more
-        return cls(mechanism.std, distance.at_most, math.floor(moved * (1 + ROUNDING)), reads or frozenset())
-
-    @classmethod
-    def from_entry(
-        cls, parameters: Mapping[str, Any], distance: Mapping[str, float], reads: frozenset[str]
-    ) -> BatchPart | None:
-        """The same from the record of an entry."""
-        ((kind, at_most),) = distance.items()
-        return cls.from_release(mechanism_of(parameters), {"L1": L1, "L2": L2}.get(kind, float)(at_most), reads)
+        # An integer that changes at all changes by at least 1.
+        changed = distance.at_most if isinstance(distance, L1) else distance.at_most**2
+        return cls(mechanism.std, distance.at_most, math.floor(changed * (1 + ROUNDING)), reads or frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class DominatingPair:
-    """Laws of one number that tells no less than a batch, with the person and without: the mass of each cell of a line.
+    """Two distributions of one number that are no easier to distinguish than a batch with and without a person.
 
-    `ratios` are the logarithms of the ratio of densities at the ends of the cells; the first cell and the last are
-    half-lines.
+    Attributes:
+        ratios: the logarithm of the ratio of densities at each end of a cell; the first and last cell are half-lines.
+        with_person: the probability of each cell with the person.
+        without_person: the probability of each cell without the person.
     """
 
     ratios: Floats
-    within: Floats
-    without: Floats
+    with_person: Floats
+    without_person: Floats
 
     @classmethod
     def of(cls, means: Floats, chances: Floats, order: float) -> DominatingPair:
-        """A mixture of normal variables of variance 1 with these means, against the one of mean 0."""
+        """The pair of a mixture of normal variables with these means and variance 1, and one with mean 0."""
         most = float(means.max())
         cells = math.ceil((most + 2 * _TAIL_STDS) * max(1.0, most * (order - 1)) / _GRID_STEP)
         ends = np.linspace(-_TAIL_STDS, most + _TAIL_STDS, cells)
-        within, ratios = np.zeros(cells + 1), np.full(cells, -np.inf)
+        masses, ratios = np.zeros(cells + 1), np.full(cells, -np.inf)
         for mean, chance in zip(means, chances, strict=True):
-            within += chance * _normal_masses(ends - mean)
+            masses += chance * _normal_masses(ends - mean)
             np.logaddexp(ratios, math.log(chance) + mean * (ends - mean / 2), out=ratios)
-        return cls(ratios, within, _normal_masses(ends))
+        return cls(ratios, masses, _normal_masses(ends))
 
     def delta(self, epsilon: float, bound: Callable[[Floats], Floats]) -> float:
-        """The larger of the two hockey-stick divergences at ε of this pair and all that follows it."""
-        there = _composed_delta(self.ratios, self.within, self.without, epsilon, bound)
-        back = _composed_delta(-self.ratios[::-1], self.without[::-1], self.within[::-1], epsilon, bound)
-        return max(there, back)
+        """The larger of the two hockey-stick divergences at ε, of this pair and everything after it."""
+        ratios, first, second = self.ratios, self.with_person, self.without_person
+        removed = _composed_delta(ratios, first, second, epsilon, bound)
+        added = _composed_delta(-ratios[::-1], second[::-1], first[::-1], epsilon, bound)
+        return max(removed, added)
 
 
 def _normal_masses(ends: Floats) -> Floats:
-    """The standard normal mass of the cells between these ends, each from the tail that is nearer."""
+    """The standard normal probability of the cells between these ends, each computed from the nearer tail."""
     from scipy.special import ndtr  # noqa: PLC0415 slow to load
 
     ends = np.concatenate([[-np.inf], ends, [np.inf]])
@@ -115,27 +119,27 @@ def _normal_masses(ends: Floats) -> Floats:
 def _composed_delta(
     ratios: Floats, first: Floats, second: Floats, epsilon: float, bound: Callable[[Floats], Floats]
 ) -> float:
-    r"""E[g(γ)] with :math:`\gamma = e^{\varepsilon}` / ratio; g is convex, so that chords over cells lie above it.
+    r"""The mean of g(γ) with :math:`\gamma = e^{\varepsilon}` / ratio. Since g is convex, chords over cells bound it.
 
     In each cell γ is measured in units of its value at the lower end, so that no number grows like
     :math:`e^{\varepsilon}`.
     """
     heights = np.append(bound(epsilon - ratios), 1.0)  # γ = 0 at the end of the last cell
-    heights = np.minimum.accumulate(heights[::-1])[::-1]  # a divergence falls with γ, its bound need not
+    heights = np.minimum.accumulate(heights[::-1])[::-1]  # a divergence decreases with γ, its bound may not
     narrowed = np.append(-np.diff(ratios), -np.inf)  # the logarithm of γ at the upper end of a cell
     falls, widths = np.diff(heights), np.expm1(narrowed)
     slopes = np.divide(falls, widths, out=np.zeros_like(falls), where=widths != 0)  # at 0 the higher end counts
-    inside = first[1:] * heights[1:] + slopes * (np.exp(ratios) * second[1:] - np.exp(narrowed) * first[1:])
-    return float(first[0] * heights[0] + inside.sum())
+    upper = first[1:] * heights[1:] + slopes * (np.exp(ratios) * second[1:] - np.exp(narrowed) * first[1:])
+    return float(first[0] * heights[0] + upper.sum())
 
 
 def remainder_divergence(order: float, loss: float) -> Callable[[Floats], Floats]:
-    r"""A bound on :math:`H_\gamma(P\|Q)` for all pairs with a loss of at most this in both directions, by log γ.
+    r"""A bound, by log γ, on :math:`H_\gamma(P\|Q)` for all P and Q with at most this Rényi loss in both directions.
 
     .. math:: (r - \gamma)_+ \le a\,(r^\alpha - r_0^\alpha - \alpha r_0^{\alpha-1}(r - r_0)), \qquad
               \mathbb{E}_Q r = 1, \quad \mathbb{E}_Q r^\alpha \le e^{(\alpha-1)\rho},
 
-    with the least a, for several :math:`r_0 < 1`; :math:`r_0 = 0` is the usual conversion. Below γ = 1 by
+    with the least a, for several :math:`r_0 < 1`; :math:`r_0 = 0` is the usual conversion. For γ < 1 it uses
     :math:`H_\gamma(P\|Q) = 1 - \gamma + \gamma H_{1/\gamma}(Q\|P)`.
     """
     if loss == 0:
@@ -150,9 +154,8 @@ def remainder_divergence(order: float, loss: float) -> Callable[[Floats], Floats
         for v in _TANGENT_PARAMETERS:  # r0 = exp(-v / (α - 1))
             excess = -order * math.expm1(-v) + (order - 1) * math.expm1(-v * order / (order - 1))
             factor = math.exp(v) * (moment + excess)
-            scaled = np.exp(
-                np.minimum(beyond + v / (order - 1), _MAX_EXPONENT)
-            )  # above all places, where a is the least
+            # Beyond all tangent points the least a of the last one holds.
+            scaled = np.exp(np.minimum(beyond + v / (order - 1), _MAX_EXPONENT))
             np.minimum(heights, factor * np.interp(scaled, places, least, left=np.inf), out=heights)
         small = np.minimum(0.0, logs)
         return np.where(logs < 0, np.exp(small) * heights - np.expm1(small), heights)
@@ -165,7 +168,7 @@ _TANGENT_PARAMETERS = np.geomspace(1e-4, 10, 16).tolist()
 
 @lru_cache(maxsize=16)
 def _tangent_points(order: float) -> tuple[Floats, Floats]:
-    r"""The least a with :math:`a(s^\alpha - 1 - \alpha(s - 1)) \ge s - x` for all s, by x, through where they touch."""
+    r"""Points x, and the least a with :math:`a(s^\alpha - 1 - \alpha(s - 1)) \ge s - x` for all s at each."""
     most = 600 * min(1.0, (order - 1) / order)  # s = exp(w / (α - 1)); s^α does not overflow
     w = np.geomspace(min(1e-4, most / 10), most, 600)
     above = np.expm1(w / (order - 1))
@@ -176,7 +179,7 @@ def _tangent_points(order: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class GaussianBatch:
-    """Discrete Gaussian noise fixed before the first read, under a budget that is spent at an order."""
+    """Releases with discrete Gaussian noise, all fixed before the first read, under a budget and its order."""
 
     parts: tuple[BatchPart, ...]
     budget: Budget
@@ -184,37 +187,36 @@ class GaussianBatch:
 
     @property
     def loss(self) -> float:
-        """The sum of the losses: what it would be charged part by part."""
+        """The sum of the losses: the price of the parts one by one."""
         return self.order / 2 * math.fsum((part.distance / part.std) ** 2 for part in self.parts)
 
-    def dominating_pair(self, seen: Mapping[str, float] | None = None) -> DominatingPair | None:
-        r"""One normal variable that tells no less; None where no bound is at hand.
+    def dominating_pair(self, observed: Mapping[str, float] | None = None) -> DominatingPair | None:
+        r"""A pair of distributions of one number that dominates the batch; None if no bound is known.
 
-        With the chances that columns are `seen`, independently of each other, a mixture over patterns v of gaps:
+        With the probabilities that columns are `observed`, independently, it is a mixture over patterns v of gaps:
 
         .. math:: \Bigl(\sum_v p_v\,\mathcal{N}(m_v, 1),\ \mathcal{N}(0, 1)\Bigr), \qquad
                   m_v^2 = \sum_j \mathbf{1}\{A_j \subseteq v\}\,\mu_j^2
         """
-        chance_of = seen or {}
-        names = sorted({column for part in self.parts for column in part.reads if chance_of.get(column, 1.0) < 1})
+        rates = observed or {}
+        names = sorted({column for part in self.parts for column in part.reads if rates.get(column, 1.0) < 1})
         if len(names) > MAX_GAP_COLUMNS:
             return None
-        moved = max(1, sum(part.changed_numbers for part in self.parts)) << len(
-            names
-        )  # others with each pattern, perhaps
-        smoothed = math.log(5 * moved / SMOOTHING) / (2 * math.pi**2)
+        # Each pattern of gaps may change other numbers.
+        changed = max(1, sum(part.changed_numbers for part in self.parts)) << len(names)
+        smoothed = math.log(5 * changed / SMOOTHING) / (2 * math.pi**2)
         variances = [part.std**2 - smoothed for part in self.parts]
         if min(variances) <= 0:
             return None
         squares = [part.distance**2 / variance for part, variance in zip(self.parts, variances, strict=True)]
         if not 0 < math.fsum(squares) < min(_MAX_MEAN, _MAX_MEAN_TIMES_ORDER / (self.order - 1)) ** 2:
             return None
-        if seen is None:
+        if observed is None:
             return DominatingPair.of(np.sqrt([math.fsum(squares)]), np.ones(1), self.order)
         patterns = np.arange(1 << len(names))
         chances, total = np.ones(len(patterns)), np.zeros(len(patterns))
         for i, column in enumerate(names):
-            chances *= np.where(patterns >> i & 1, seen[column], 1 - seen[column])
+            chances *= np.where(patterns >> i & 1, observed[column], 1 - observed[column])
         needed: dict[int, float] = {}
         for part, square in zip(self.parts, squares, strict=True):
             mask = sum(1 << i for i, column in enumerate(names) if column in part.reads)
@@ -229,52 +231,43 @@ class GaussianBatch:
     def satisfies(
         self, pair: DominatingPair | None, epsilon: float, delta: float, *, rest: float, margin: float = MARGIN
     ) -> bool:
-        """Whether the batch, and what follows with a loss of at most `rest`, keep (ε, δ) together."""
+        """Whether the batch, with this dominating pair, and later releases of loss `rest` satisfy (ε, δ) together."""
         if pair is None or epsilon <= SMOOTHING:
             return False
-        lost = pair.delta(epsilon - SMOOTHING, remainder_divergence(self.order, rest))
-        return lost * (1 + SMOOTHING) <= delta * (1 - margin)
+        reached = pair.delta(epsilon - SMOOTHING, remainder_divergence(self.order, rest))
+        return reached * (1 + SMOOTHING) <= delta * (1 - margin)
 
-    def epsilon(self, delta: float, *, rest: float = 0.0, seen: Mapping[str, float] | None = None) -> float:
-        """The ε at δ of the batch and what follows with a loss of at most `rest`; infinite without a bound."""
-        pair = self.dominating_pair(seen)
-        return _smallest_true(
-            lambda epsilon: self.satisfies(pair, epsilon, delta, rest=rest), 2 * self.budget.epsilon + 50
-        )
+    def epsilon(self, delta: float, *, rest: float = 0.0, observed: Mapping[str, float] | None = None) -> float:
+        """The ε at δ of the batch and later releases of loss at most `rest`; infinite if no bound is known."""
+        pair, most = self.dominating_pair(observed), 2 * self.budget.epsilon + 50
+        return _smallest_true(lambda epsilon: self.satisfies(pair, epsilon, delta, rest=rest), most)
 
     def remaining_loss(self, price: float) -> float:
-        """The most that a ledger lets everything lose that follows a batch of this price, rounded up."""
+        """The largest loss of all later releases if the batch is charged this price, rounded up."""
         return max(0.0, self.budget.largest_loss(self.order) * (1 + ROUNDING) - price)
 
-    def fits(self, price: float, *, margin: float = MARGIN) -> bool:
-        """Whether the budget's promise is kept if the batch is charged this loss."""
-        return self.satisfies(
-            self.dominating_pair(),
-            self.budget.epsilon,
-            self.budget.delta,
-            rest=self.remaining_loss(price),
-            margin=margin,
-        )
+    def fits(self, price: float, *, margin: float = MARGIN, pair: DominatingPair | None = None) -> bool:
+        """Whether the budget's (ε, δ) holds if the batch is charged this price; `pair` if it is known already."""
+        pair, rest = pair or self.dominating_pair(), self.remaining_loss(price)
+        return self.satisfies(pair, self.budget.epsilon, self.budget.delta, rest=rest, margin=margin)
 
     def price(self, most: float) -> float:
-        """The least loss to charge for the batch; infinite where that is above `most` or what a filter asks."""
-        pair, (epsilon, delta) = self.dominating_pair(), (self.budget.epsilon, self.budget.delta)
-        return _smallest_true(
-            lambda price: self.satisfies(pair, epsilon, delta, rest=self.remaining_loss(price)), min(most, self.loss)
-        )
+        """The least loss to charge for the batch; infinite if that is above `most` or the sum of the losses."""
+        pair = self.dominating_pair()
+        return _smallest_true(lambda price: self.fits(price, pair=pair), min(most, self.loss))
 
     @property
     def has_equal_noise(self) -> bool:
-        """Whether all of its noise is the same."""
+        """Whether all parts have the same noise."""
         return len({part.std for part in self.parts}) == 1
 
     def scale_noise(self, factor: float) -> GaussianBatch:
-        """The same with all noise times a factor."""
+        """The batch with all noise multiplied by a factor."""
         return replace(self, parts=tuple(replace(part, std=part.std * factor) for part in self.parts))
 
 
 def gaussian_batch(parts: Iterable[BatchPart | None], budget: Budget, order: float) -> GaussianBatch | None:
-    """The batch of these parts if the rule is proved for it: every part is known, and δ is not too small."""
+    """The batch of these parts, or None if no proof covers it: a part is None, or δ is too small."""
     given = list(parts)
     known = tuple(part for part in given if part is not None)
     proved = 0 < len(known) == len(given) and order != PURE and budget.delta >= MIN_DELTA
@@ -282,39 +275,40 @@ def gaussian_batch(parts: Iterable[BatchPart | None], budget: Budget, order: flo
 
 
 def smallest_noise_factor(batch: GaussianBatch, spend: float) -> float:
-    """The factor on all noise of a batch with which its price is `spend`; at most that by the sum of the losses."""
+    """The factor on all noise of a batch with which its price is `spend`; never above that for the sum of losses."""
     alone = math.sqrt(batch.loss / spend)
     found = _smallest_true(lambda factor: batch.scale_noise(factor).fits(spend), alone)
     return min(found, alone) * (1 + _TOLERANCE)
 
 
-def _smallest_true(holds: Callable[[float], bool], most: float) -> float:
-    """The least number up to `most`, to ten digits and from above, at which something holds that then holds on."""
-    if not holds(most):
+def _smallest_true(is_true: Callable[[float], bool], most: float) -> float:
+    """The smallest number up to `most` that meets a monotone condition, rounded up; infinite if none does."""
+    if not is_true(most):
         return math.inf
     low, high = 0.0, most
     while high - low > _TOLERANCE * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        low, high = (low, middle) if is_true(middle) else (middle, high)
     return high
 
 
 @dataclass(frozen=True)
 class FirstBatch(RenyiFilter):
-    """The Rényi filter of a ledger without entries: a batch of Gaussian noise costs the least sufficient loss.
+    """The Rényi filter of a ledger without entries, which prices a batch of Gaussian noise as one mechanism.
 
-    All other releases, and all later ones, are priced by the filter. Proved in docs/proofs/first_batch.md.
+    The price is the least loss that suffices. All other releases, and all later ones, are priced by the filter. Proved
+    in docs/proofs/first_batch.md.
 
     Attributes:
         budget: the guarantee.
-        counted: what an entry reads, as figures for the complete table count it.
+        counted_reads: the `reads` of an entry, as guarantees for the complete data count them.
     """
 
     budget: Budget = field(kw_only=True)
-    counted: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
+    counted_reads: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
-        """The exact price of a batch that is fixed in advance, where that is less than the sum of its losses."""
+        """The price of a batch that is fixed in advance, if that is less than the sum of its losses."""
         alone = super().price(requests)
         batch = self._batch([(request.mechanism, request.distance) for request in requests]) if together else None
         price = math.inf if batch is None else batch.price(self.capacity.value)
@@ -324,7 +318,7 @@ class FirstBatch(RenyiFilter):
         return Price(alone.requests, Loss(price, self.capacity.order), losses, together=True)
 
     def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:
-        """The least noise with which the exact price of the batch is `spend`."""
+        """The least noise with which the price of the batch is `spend`."""
         noises = super().noise_for(counts, parts, spend)
         batch = self._batch([(noise, value.distance) for noise, value in zip(noises, counts, strict=True)])
         if batch is None or (factor := smallest_noise_factor(batch, spend.value)) > 1:
@@ -337,26 +331,27 @@ class FirstBatch(RenyiFilter):
         )
 
     def after(self, entries: Sequence[Entry]) -> RenyiFilter:
-        """The filter, once anything is charged; the price of a first batch is computed again from its entries."""
+        """The filter once anything is charged; checks the price of a first batch by its entries.
+
+        The loss of an entry that a crash left half written is more than enough, since nothing was read for it.
+        """
         if not entries:
             return self
-        following = RenyiFilter(self.capacity).add_losses(entries)
+        later = RenyiFilter(self.capacity).add_losses(entries)
         together = [entry for entry in entries if entry.together]
         if not together:
-            return following
+            return later
         if together != [entry for entry in entries if entry.batch == 1] or together[0].number != 1:
             raise ValueError("was changed: a later batch is priced together")
-        # For an entry that a crash left half written nothing was read, so that its loss is more than enough.
-        batch = gaussian_batch(
-            (
-                BatchPart.from_entry(entry.mechanism, entry.distance, self.counted(entry.reads) or frozenset())
-                for entry in together
-                if entry.mechanism != UNKNOWN_MECHANISM
-            ),
-            self.budget,
-            self.capacity.order,
+        parts = (
+            BatchPart.from_release(
+                mechanism_of(entry.mechanism), distance_of(entry.distance), self.counted_reads(entry.reads)
+            )
+            for entry in together
+            if entry.mechanism != UNKNOWN_MECHANISM
         )
+        batch = gaussian_batch(parts, self.budget, self.capacity.order)
         price = math.fsum(entry.loss for entry in together)
         if batch is None or not batch.fits(price * (1 + RECOMPUTED_TOLERANCE), margin=MARGIN / 2):
-            raise ValueError("states less than its first batch has lost")
-        return replace(following, first_batch=(batch, price))
+            raise ValueError("states less than the loss of its first batch")
+        return replace(later, first_batch=(batch, price))

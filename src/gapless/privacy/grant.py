@@ -1,4 +1,4 @@
-"""Permission to spend, and the only place where a sealed value is opened: after its charge, to add noise."""
+"""Permission to spend. This is the only module that opens a sealed value: after its charge, to add noise."""
 
 from __future__ import annotations
 
@@ -41,20 +41,21 @@ class Grant:
 
     @property
     def left(self) -> Loss:
-        """What may still be spent."""
+        """The loss that may still be spent."""
         return self._left
 
     def lend(self, spend: Loss) -> Loss:
         """Move a part of this grant to another one, as its `spend=`."""
         if not spend.fits_in(self._left):
             raise BudgetError(
-                f"{self.to}: more is lent than this grant has left", hint=Hint("pass a larger ", Argument("spend"))
+                f"{self.to}: a part of this grant is larger than what is left of it",
+                hint=Hint("pass a larger ", Argument("spend")),
             )
         self._left -= spend
         return spend
 
     def release(self, value: Private[T, D], mechanism: Mechanism[T, D, R], *, what: str) -> Released[R]:
-        """Price, charge, open, add noise. After a crash the charge stays: no release goes unrecorded."""
+        """Price, charge, open, add noise. After a crash the charge stays, so no release is unrecorded."""
         return self.release_all([(value, mechanism, what)])[0]
 
     def release_all(
@@ -80,7 +81,7 @@ class Grant:
         """
         requests, source = list(requests), noise.current()
         if not all(type(request) is Request for request in requests):  # a subclass could state another loss
-            raise BudgetError("a plan is made of requests", hint="pass objects of the class Request")
+            raise BudgetError("a plan needs objects of the class Request itself", hint="pass Request(…) objects")
         price = self._ledger.price(requests, together=together, after=self._priced_after)
         if not price.total.fits_in(self._left):
             raise BudgetError(
@@ -105,14 +106,14 @@ class Grant:
         """The loss of each of these values with which they, released next, cost `spend` in all.
 
         An even share; more, if the budget is for the complete data and these values leave out rows with gaps
-        (PRIVACY A1 vi). It depends on the public `reads` of the values only.
+        (docs/proofs/ground_truth.md, section 6). It depends on the public `reads` of the values only.
         """
         return self.split_losses(values, spend)[0]
 
     def split_losses(
         self, values: Sequence[Private[Any, Any]], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[Loss]:
-        """Like `even`, with losses of the relative sizes `shares`."""
+        """Like `even_loss`, with losses of the relative sizes `shares`."""
         reads = [self._ledger.recorded_reads(value.reads) for value in values]
         return self._pricing.split_losses(reads, spend, normalized_weights(shares or [1.0] * len(values)))
 
@@ -150,7 +151,7 @@ class Plan:
         self._waiting = list(waiting)
         self._source = source
         self._journal = journal
-        self._process = os.getpid()  # a forked child would read everything once more
+        self._process = os.getpid()  # a forked child would release everything a second time
         self._lock = threading.Lock()
 
     def release(self, value: Private[Any, Any]) -> Released[Any]:
@@ -181,18 +182,16 @@ class Plan:
         with self._lock:
             if os.getpid() != self._process or type(noise.current()) is not type(self._source):
                 raise BudgetError(
-                    "this plan was charged by another process or under other noise",
+                    "this plan was charged in another process or with another source of noise",
                     hint="use the plan in the process that made it",
                 )
             if not self._waiting:
-                raise BudgetError(
-                    "all releases of this plan were made", hint="make a plan that contains this release as well"
-                )
+                raise BudgetError("all releases of this plan were already made", hint="add this release to the plan")
             planned, _ = self._waiting[0]
             if (planned.distance, planned.reads) != (value.distance, value.reads):
                 raise BudgetError(
-                    f"the plan has a value at {planned.distance} that reads {describe_reads(planned.reads)}, not one "
-                    f"at {value.distance} that reads {describe_reads(value.reads)}",
+                    f"the next value of the plan has {planned.distance} and reads {describe_reads(planned.reads)}, but "
+                    f"this one has {value.distance} and reads {describe_reads(value.reads)}",
                     hint="release the values in the order of the plan, each as it was planned",
                 )
             return self._waiting.pop(0)

@@ -1,10 +1,10 @@
-r"""The price of releases under a budget for the complete table: what they add to the loss of the complete data.
+r"""The price of releases under a budget for the complete data: the increase of the privacy loss of the complete data.
 
-With :math:`L_v` the sum of the losses of all releases that read a person whose cells v are observed,
+With :math:`L_v` the sum of the losses of all releases that read a person whose cells v are observed, the filter keeps
 
 .. math:: F = \log \mathbb{E}_v \exp(L_v) \le \varepsilon
 
-is kept after every charge. F does not add up over releases, so the price of a batch is F with it, less F without it.
+after every charge. F does not add up over releases, so the price of a batch is F with it minus F without it.
 Proved in docs/proofs/ground_truth.md, section 6.
 """
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroundTruthFilter(Pricing):
-    """Stops when the privacy loss of the complete data reaches ε, under the budget's assumption about gaps.
+    """Stops when the privacy loss F of the complete data reaches ε, under the budget's assumption about gaps.
 
     Attributes:
-        budget: with `ground_truth`, its assumption.
-        assumption: the budget's.
-        rows: the protected unit.
-        counted: what an entry reads, as figures for the complete table count it.
-        losses: the exact sum of the losses for each set of columns; the empty set is every row.
+        budget: the guarantee.
+        assumption: the assumption about gaps.
+        rows: the number of rows of a protected unit.
+        counted_reads: the `reads` of an entry, as guarantees for the complete data count them.
+        losses: the exact sum of the losses for each set of columns; the empty set stands for every row.
     """
 
     budget: Budget
     assumption: Assumption
     rows: int
-    counted: Callable[[Sequence[str] | None], Columns | None]
+    counted_reads: Callable[[Sequence[str] | None], Columns | None]
     losses: Mapping[Columns, Fraction] = field(default_factory=dict)
 
     @cached_property
@@ -50,42 +50,42 @@ class GroundTruthFilter(Pricing):
         return Loss(complete_data_loss(_to_floats(self.losses), self.assumption, rows=self.rows), self.budget.order)
 
     def has_capacity_for(self, cost: Loss) -> bool:
-        """Whether F stays within ε. F is rounded up already, so that it need only keep within ε itself."""
+        """Whether F stays within ε; F is already rounded up."""
         return (self.spent + cost).fits_in(Loss(self.budget.epsilon * (1 - ROUNDING), self.budget.order))
 
     def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
-        """By how much F grows: never more than the sum of the losses."""
+        """The increase of F, at most the sum of the losses."""
         total = sum((loss for loss, _ in charges), Loss(0.0, self.budget.order))
         losses = _to_floats(_add_losses(self.losses, [(loss.value, reads) for loss, reads in charges]))
         grown = Loss(complete_data_loss(losses, self.assumption, rows=self.rows), self.budget.order)
         return min(total, grown - self.spent, key=lambda loss: loss.value)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 pure budgets only
-        """By how much F grows."""
+        """The increase of F."""
         losses = tuple(request.loss(self.budget.order) for request in requests)
         reads = [request.reads for request in requests]
         return Price(tuple(requests), self.cost(list(zip(losses, reads, strict=True))), losses)
 
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
-        """The largest losses with which F grows by `spend`: more than shares where rows with gaps are left out."""
+        """The largest losses with which F grows by `spend`: above even shares if rows with gaps are left out."""
         target = (self.spent + spend).value
         even = calibrate_loss(_to_floats(self.losses), reads, target, self.assumption, rows=self.rows, weights=weights)
         return [Loss(even * (1 - ROUNDING), self.budget.order) * weight for weight in weights]
 
     def after(self, entries: Sequence[Entry]) -> GroundTruthFilter:
-        """The same with further losses."""
+        """The filter with further losses."""
         if any(entry.together for entry in entries):
-            raise ValueError("was changed: a batch for the complete table is priced together")
+            raise ValueError("was changed: a batch under ground_truth is priced together")
         if not entries:
             return self
-        charges = [(entry.loss, self.counted(entry.reads)) for entry in entries]
+        charges = [(entry.loss, self.counted_reads(entry.reads)) for entry in entries]
         return replace(self, losses=_add_losses(self.losses, charges))
 
 
 def _add_losses(
     losses: Mapping[Columns, Fraction], charges: Sequence[tuple[float, Columns | None]]
 ) -> dict[Columns, Fraction]:
-    """The exact losses for each set of columns, those of further releases added."""
+    """The exact losses for each set of columns, with those of further releases added."""
     added = dict(losses)
     for loss, reads in charges:
         columns = reads or frozenset()

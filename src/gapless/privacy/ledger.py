@@ -1,8 +1,8 @@
 """The ledger: it records every release before any data are read for it.
 
 `grant` gives permission to spend, `pricing` computes prices, `snapshot` computes guarantees from the entries, and
-`ledger_file` writes the file with its seal and its lock. A ledger protects against accidents and forgetting, not
-against forgery by its holder, who has the data anyway.
+`ledger_file` writes the file with its seal and its lock. A ledger prevents accidental overspending and forgetting. It
+cannot prevent forgery by its holder, who has the data anyway. Proved in docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ NEW_LEDGER_HINT = Hint(
 
 _NO_GAPS: Mapping[str, GapRule] = MappingProxyType({})
 
-# Whether a second ledger for the same rows would be noticed: their files are in the register beside them, or cannot be
-# entered there, or the rows come from no file on this machine.
+# Whether a second ledger for the same rows would be noticed: "registered" if their files are in the register beside
+# them, "unregistered" if the register cannot be written, "unknown" if the rows come from no file on this machine.
 Coverage: TypeAlias = Literal["registered", "unregistered", "unknown"]
 
 
@@ -86,9 +86,7 @@ class Ledger(LedgerGuarantees):
         self._entries: list[Entry] = []
         self._pricing = self._initial_pricing()
         self.coverage: Coverage = "unknown"
-        self._register_files: Callable[[Ledger], Coverage] | None = (
-            None  # enters the files in the register; None once done
-        )
+        self._register_files: Callable[[Ledger], Coverage] | None = None  # None once it is done
         self._add_lines(lines[1:])
 
     # ------------------------------------------------------------------ opening
@@ -102,7 +100,7 @@ class Ledger(LedgerGuarantees):
     def _open(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
         check_not_deleted(path)
         if not path.is_file():
-            raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file is beside it")
+            raise LedgerError(f"there is no ledger {path}", hint="check the path; the ledger of a file is beside it")
         with locked_ledger(path) as read_lines:
             return cls(path.resolve(), read_lines(ReadPosition()), gaps, given_path=path)
 
@@ -132,35 +130,35 @@ class Ledger(LedgerGuarantees):
                 if not read_lines(ReadPosition()):  # new, and no other process was faster
                     append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
         ledger = cls._open(path, gaps)
-        said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
-        for name, value in said.items():
-            kept = getattr(ledger, name)
-            if kept != value and name == "protect":
+        for name, given in {"table": table, "protect": protect, "budget": budget or ledger.budget}.items():
+            stated = getattr(ledger, name)
+            if stated != given and name == "protect":
                 raise promise.refused_unit(ledger, path, protect)
-            if kept != value:
+            if stated != given:
                 raise LedgerError(
-                    f"{path} is the ledger of {name} {str(kept)!r}, not {str(value)!r}",
+                    f"{path} is the ledger of {name} {str(stated)!r}, not {str(given)!r}",
                     hint=promise.how_to_continue(ledger, name),
                 )
         return ledger
 
-    def register_before_charge(self, enter: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
-        """Enter the files of the table in the register beside them before the next charge, not before.
+    def register_before_charge(self, register: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
+        """Set how to register the files of the table. They are registered before the next charge, and not earlier.
 
         Args:
-            enter: enters the files, returns the coverage, and refuses files that belong to another ledger.
-            coverage: what is known of it so far.
+            register: writes the files into the register beside them, returns the coverage, and refuses files that
+                belong to another ledger.
+            coverage: the coverage before that.
         """
-        self._register_files, self.coverage = enter, coverage
+        self._register_files, self.coverage = register, coverage
 
     def register_files(self) -> None:
-        """Enter the files of the table in the register now, if that was not done."""
-        enter = self._register_files  # another thread may do the same
-        if enter is not None:
-            self.coverage = enter(self)
+        """Register the files of the table now, if that was not done."""
+        register = self._register_files  # another thread may do the same
+        if register is not None:
+            self.coverage = register(self)
             self._register_files = None
 
-    # ------------------------------------------------------------------ what its header states
+    # ------------------------------------------------------------------ the header
 
     @property
     def path(self) -> Path:
@@ -169,7 +167,7 @@ class Ledger(LedgerGuarantees):
 
     @property
     def identity(self) -> str:
-        """The random identity of the ledger; the hash of the first line for ledgers of the first versions."""
+        """The random identity of the ledger."""
         return identity_of(self._header)
 
     @property
@@ -222,16 +220,20 @@ class Ledger(LedgerGuarantees):
             )
         if self.order == PURE or self._header["version"] < VERSION:
             return RenyiFilter(self.capacity)
-        return FirstBatch(self.capacity, budget=self._budget, counted=self._gaps.counted_reads)
+        return FirstBatch(self.capacity, budget=self._budget, counted_reads=self._gaps.counted_reads)
 
     def pricing(self, *, after: int | None = None) -> Pricing:
         """The current pricing strategy, or that after the first `after` entries."""
         if after is None:
             return self._pricing
+        return self._pricing_after(self._initial_pricing(), self._entries[: max(0, after)])
+
+    def _pricing_after(self, pricing: Pricing, entries: Sequence[Entry]) -> Pricing:
+        """The pricing strategy once these entries are charged; refuses entries that this ledger cannot have."""
         try:
-            return self._initial_pricing().after(self._entries[: max(0, after)])
-        except ValueError as wrong:
-            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE_HINT) from None
+            return pricing.after(entries)
+        except ValueError as problem:
+            raise LedgerError(f"{self._path} {problem}", hint=RESTORE_HINT) from None
 
     def price(self, requests: Sequence[Request], *, together: bool = False, after: int | None = None) -> Price:
         """The price of these releases, from public facts alone; `together` as in `Grant.release_all`."""
@@ -239,19 +241,19 @@ class Ledger(LedgerGuarantees):
         return self.pricing(after=after).price(recorded, together=together)
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
-        """The `reads` that an entry records for a value of this reading."""
+        """The `reads` that an entry records: None if this reading defines gaps differently than the header."""
         return self._gaps.recorded_reads(reads)
 
     @property
     def left(self) -> Loss:
-        """What may still be spent; a rounding residue counts as 0."""
+        """The loss that may still be spent; a rounding residue counts as 0."""
         left = self.capacity - self.spent
         return left if left.value > ROUNDING * self.capacity.value else Loss(0.0, self.order)
 
     def share(self, spend: Spend) -> Loss:
         """A `spend` as a loss: "10%" of the whole budget, or a loss, which is returned unchanged.
 
-        The percentage that `percentages` gives as left means all that is left.
+        The percentage that `percentages` gives as left means everything that is left.
         """
         share = share_of(self.capacity, spend)
         if isinstance(spend, Loss):
@@ -281,11 +283,11 @@ class Ledger(LedgerGuarantees):
         """Permission to spend up to `spend`, if that much is left."""
         spend = self.share(spend)
         journal = journal_of(self)
-        if journal is not None and (begun := journal.next_grant(to)) is not None:
+        if journal is not None and (resumed := journal.next_grant(to)) is not None:
             self.refresh()
-            return Grant(self, self._key, begun, to, journal=journal)  # a part of it may be spent already
+            return Grant(self, self._key, resumed, to, journal=journal)  # a part of it may be spent already
         if spend.value <= 0:
-            raise BudgetError(f"{to}: spend is nothing", hint="pass a share of the budget above 0%")
+            raise BudgetError(f"{to}: spend must be positive, got 0", hint="pass a share of the budget above 0%")
         self.refresh()
         if not spend.fits_in(self.left):
             raise self._overspending_error(spend, to, "spend asks for")
@@ -294,12 +296,14 @@ class Ledger(LedgerGuarantees):
         return Grant(self, self._key, spend, to, journal=journal)
 
     def refresh(self) -> None:
-        """Read the entries that other processes have written meanwhile."""
+        """Read the entries that other processes have written since the last read."""
         with locked_ledger(self._path) as read_lines:
             self._add_lines(read_lines(self._seen))
 
     def _overspending_error(self, loss: Loss, to: str, verb: str) -> BudgetError:
-        asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100  # never equal to what is left
+        asked = (
+            math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100
+        )  # rounded up, so that it differs from what is left
         _, left = self.percentages()
         return BudgetError(
             f"{to}: {verb} {asked:.2f}% of the budget, but {left:.2f}% is left",
@@ -321,8 +325,8 @@ class Ledger(LedgerGuarantees):
             self._add_lines(read_lines(self._seen))
             if self._entries and any(entry.together for entry in entries):
                 raise BudgetError(
-                    f"{to}: another release was charged meanwhile, so this one is no first batch",
-                    hint="run it again: its noise is then computed from what is left",
+                    f"{to}: another process charged a release meanwhile, so this batch is no longer the first",
+                    hint="run it again; its noise is then computed from the rest of the budget",
                 )
             cost = self._pricing.cost(
                 [
@@ -348,10 +352,7 @@ class Ledger(LedgerGuarantees):
         for line in lines:
             entries.append(self._parse_checked(line, number=len(self._entries) + len(entries) + 1, after=seen.last))
             seen = seen.after(line)
-        try:
-            pricing = self._pricing.after(entries)
-        except ValueError as wrong:
-            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE_HINT) from None
+        pricing = self._pricing_after(self._pricing, entries)
         self._entries += entries
         self._seen, self._pricing = seen, pricing
 
@@ -363,7 +364,7 @@ class Ledger(LedgerGuarantees):
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE_HINT) from None
         if entry.loss < least and not entry.together:  # `FirstBatch.after` checks those priced together
-            raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE_HINT)
+            raise LedgerError(f"{self._path} states less than the loss of entry {number}", hint=RESTORE_HINT)
         return entry
 
     # ------------------------------------------------------------------ guarantees and reports
@@ -391,7 +392,7 @@ class Ledger(LedgerGuarantees):
         return self._pricing.first_batch if isinstance(self._pricing, RenyiFilter) else None
 
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
-        """Sentences on what is weak about the guarantee; `expected_rows` is a public estimate of the number of rows."""
+        """Warnings about a weak guarantee; `expected_rows` is a public estimate of the number of rows."""
         epsilon = self.budget.epsilon if self.budget.ground_truth is None else self.guarantee().epsilon
         unnoticed = [promise.UNREGISTERED] if self.coverage == "unregistered" else []
         return promise.cautions(epsilon, self.budget.delta, expected_rows=expected_rows) + unnoticed
@@ -411,4 +412,4 @@ def check_has_budget(path: Path, budget: Budget | None, *, hint: str = NEW_LEDGE
     """Refuse a new ledger without a budget, before anything is read or written."""
     check_not_deleted(path)
     if budget is None and not path.exists():
-        raise BudgetError(f"{path} is new and has no budget", hint=hint)
+        raise BudgetError(f"{path} is new and needs a budget", hint=hint)

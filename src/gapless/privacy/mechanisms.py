@@ -23,11 +23,11 @@ D_contra = TypeVar("D_contra", contravariant=True)
 D_pure = TypeVar("D_pure", bound=L2)
 R_co = TypeVar("R_co", bound=Numbers, covariant=True)
 
-# A calibrated scale is rounded up by this much, so that its cost, computed from it, is never above the target.
+# A calibrated scale is rounded up by this factor, so that its recomputed loss never exceeds the target.
 _ROUND_UP = 1 + 1e-13
-# The ε of a choice is raised by this much for the rounding of scores (docs/proofs/scores.md).
+# The ε of a choice is increased by these errors of rounded scores (docs/proofs/scores.md).
 _RELATIVE_ERROR, _ABSOLUTE_ERROR = 2.0**-20, 2.0**-22
-_LARGEST_EXACT = 2**53  # up to here whole numbers are exact floats
+_LARGEST_EXACT = 2**53  # whole numbers up to here are exact floats
 
 
 class Mechanism(Protocol[T_contra, D_contra, R_co]):
@@ -35,15 +35,12 @@ class Mechanism(Protocol[T_contra, D_contra, R_co]):
 
     def loss(self, distance: D_contra, order: float) -> Loss:
         """The Rényi divergence at this order between any two values at this distance."""
-        ...
 
     def __call__(self, value: T_contra, noise: NoiseSource) -> R_co:
         """Draw the answer."""
-        ...
 
     def parameters(self) -> dict[str, Any]:
         """The name of the mechanism and all parameters that its loss depends on."""
-        ...
 
 
 class RecordedMechanism:
@@ -65,7 +62,7 @@ def check_distance(distance: object, kind: type[Linf | Smooth | Sampled]) -> Non
     """Refuse a distance of another kind before anything is charged, also where no type checker runs."""
     if not isinstance(distance, kind):
         raise BudgetError(
-            f"this mechanism is for values with a distance in {kind.__name__}, not {distance}",
+            f"this mechanism needs a value with a bounded {kind.__name__} distance, got {distance}",
             hint="use Laplace or Gaussian noise for counts, a choice for scores, and training for rows",
         )
 
@@ -81,12 +78,15 @@ def check_not_pure(order: float, what: str) -> None:
 
 def _check_integers(value: Integers) -> Integers:
     if value.dtype.kind not in "iu":
-        raise BudgetError("integer noise would not hide fractions", hint="pass integer counts")
+        raise BudgetError(
+            f"integer noise does not protect fractions: values must be integers, got {value.dtype}",
+            hint="pass integer counts",
+        )
     return value
 
 
 def _check_positive(name: str, value: float) -> float:
-    """A plain float in range: a subclass of float could be charged as one number and used as another."""
+    """The value as a plain float: a subclass of float could be charged as one number and used as another."""
     plain = float(value)
     if not 0 < plain <= LARGEST:
         raise BudgetError(
@@ -106,7 +106,7 @@ class _ScaledMechanism(RecordedMechanism):
 
 @dataclass(frozen=True, slots=True)
 class _PureNoise(_ScaledMechanism, Generic[D_pure]):
-    """Integer noise of `scale` b that is ε-DP with ε = Δ / b, Δ a distance of this `kind`."""
+    """Integer noise of `scale` b that is ε-DP with ε = Δ / b, for a distance Δ of this kind."""
 
     distance_kind: ClassVar[type[Linf]]
 
@@ -139,7 +139,7 @@ class DiscreteLaplace(_PureNoise[L1]):
 
     @property
     def noise_std(self) -> float:
-        r"""The standard deviation of the noise: :math:`\sqrt2\,e^{-1/2b} / (1 - e^{-1/b})`, so 0 where ε is absurd."""
+        r"""The standard deviation of the noise: :math:`\sqrt2\,e^{-1/2b} / (1 - e^{-1/b})`; nearly 0 if ε is large."""
         return math.sqrt(2) * math.exp(-1 / (2 * self.scale)) / -math.expm1(-1 / self.scale)
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
@@ -242,7 +242,8 @@ class ExponentialChoice(_ScaledMechanism):
         epsilon = (_bounded_range_for(loss) - _ABSOLUTE_ERROR) / (1 + _RELATIVE_ERROR)
         if epsilon <= 0:
             raise BudgetError(
-                "this share of the budget is too small for a choice", hint=Hint("pass a larger ", Argument("spend"))
+                "this share of the budget is too small for a choice: its ε is below the rounding error of scores",
+                hint=Hint("pass a larger ", Argument("spend")),
             )
         return cls(2 * distance.at_most / epsilon * _ROUND_UP)
 
@@ -254,7 +255,7 @@ class ExponentialChoice(_ScaledMechanism):
 
 @dataclass(frozen=True, slots=True)
 class ChoiceByGroup(_ScaledMechanism):
-    r"""Choose a candidate for each group, when a row moves the scores of one group: an exponential choice in each.
+    r"""Choose a candidate for each group by the exponential mechanism; a row changes the scores of one group.
 
     .. math:: \Pr[i_1, i_2, \dots] = \prod_g \Pr[i_g], \qquad \Pr[i_g] \propto e^{s_{g,i}/b}, \qquad
               \varepsilon = 2\Delta / b, \qquad
@@ -288,7 +289,7 @@ class ChoiceByGroup(_ScaledMechanism):
 
 
 def _bounded_range_loss(epsilon: float, order: float) -> Loss:
-    """The loss of a mechanism with bounded range ε."""
+    """The loss of a mechanism whose log-probabilities change within a range of ε (bounded range)."""
     bounded_range = epsilon if order == PURE else order * epsilon**2 / 8
     return Loss(min(bounded_range, pure_loss(epsilon, order)), order)
 
@@ -310,7 +311,7 @@ def pure_epsilon(loss: Loss) -> float:
     _check_positive("loss", loss.value)
     if loss.order == PURE:
         return loss.value
-    low, high = loss.value, max(2 * loss.value, 1.0)  # a pure ε never loses more than ε
+    low, high = loss.value, max(2 * loss.value, 1.0)  # the loss of an ε-DP mechanism is at most ε
     while pure_loss(high, loss.order) < loss.value and high <= 1e6:
         high *= 2
     for _ in range(200):

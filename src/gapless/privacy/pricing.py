@@ -52,14 +52,16 @@ class Request:
     def __post_init__(self) -> None:
         check_known(self.mechanism, self.distance)
         numbers = [getattr(self.distance, field.name) for field in fields(self.distance)]
-        plain = all(type(number) in (int, float) for number in numbers)
-        names = self.reads is None or (
+        has_plain_numbers = all(type(number) in (int, float) for number in numbers)
+        has_plain_names = self.reads is None or (
             type(self.reads) is frozenset and all(type(column) is str for column in self.reads)
         )
-        if not (plain and names and type(self.what) is str):  # other types could redefine equality
+        if not (
+            has_plain_numbers and has_plain_names and type(self.what) is str
+        ):  # other types could redefine equality
             raise BudgetError(
-                "the distance, the columns or the purpose of a release are not plain numbers and names",
-                hint="use numbers as distances, a frozenset of texts as columns, and a text as purpose",
+                "the distance, the columns or the purpose of a release have another type than plain numbers and texts",
+                hint="pass numbers as distances, a frozenset of texts as columns, and a text as purpose",
             )
 
     def loss(self, order: float) -> Loss:
@@ -69,7 +71,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The total price of releases, and the loss that each entry records; `together` if priced as one mechanism."""
+    """The price of releases.
+
+    Attributes:
+        requests: the releases.
+        total: their price.
+        losses: the loss that the entry of each release records.
+        together: whether they are priced as one mechanism.
+    """
 
     requests: tuple[Request, ...]
     total: Loss
@@ -100,7 +109,7 @@ class Pricing(Protocol):
         self,
         counts: Sequence[Private[Any, L1]],
         parts: Sequence[Loss],
-        spend: Loss,  # noqa: ARG002 the parts cost it
+        spend: Loss,  # noqa: ARG002 the parts have this cost
     ) -> list[CountNoise]:
         """The least noise with which counts, priced together, cost `spend`; by default that of the losses `parts`."""
         return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
@@ -145,7 +154,7 @@ class RenyiFilter(Pricing):
         """The sum of the losses; refuses a loss of another order."""
         return sum((loss for loss, _ in charges), Loss(0.0, self.capacity.order))
 
-    def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 a later batch
+    def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 adds up either way
         """The sum of the losses, also of a later batch that is fixed in advance."""
         losses = tuple(request.loss(self.capacity.order) for request in requests)
         return Price(tuple(requests), self.cost([(loss, None) for loss in losses]), losses)
@@ -164,7 +173,7 @@ class RenyiFilter(Pricing):
         """The filter with the losses of these entries added, however they were priced."""
         total = self.total + sum((Fraction(entry.loss) for entry in entries), Fraction(0))
         if total > self.capacity.value * (1 + ROUNDING):
-            raise ValueError("has entries for more than its budget")
+            raise ValueError("has entries that exceed its budget")
         return replace(self, total=total)
 
 

@@ -43,9 +43,9 @@ class L1(L2):
 
 @dataclass(frozen=True, slots=True)
 class LinfByGroup(Linf):
-    """For a matrix with a line of numbers for each group: the L∞ change of each line, summed over the lines.
+    """For a matrix with one row of numbers for each group: the L∞ change of each row, summed over the rows.
 
-    A row of the table is in one group, so adding or removing it changes one line.
+    A row of the table is in one group, so adding or removing it changes one row of the matrix.
     """
 
 
@@ -77,10 +77,8 @@ class Key:
 def _refuse(attempt: str) -> Callable[..., NoReturn]:
     def refuse(self: object, *_: object, **__: object) -> NoReturn:
         raise SealedError(
-            f"{type(self).__name__}: {attempt} would look at private data",
-            hint=Hint(
-                "release something from it under a budget: ", Call("Independent().fit", ..., Argument("spend", ...))
-            ),
+            f"{type(self).__name__}: {attempt} would reveal private data",
+            hint=Hint("release something from it: ", Call("Independent().fit", ..., Argument("spend", ...))),
         )
 
     return refuse
@@ -140,7 +138,7 @@ class Private(Sealed, Generic[T_co, D_co]):
         if key is not self.__key:
             raise SealedError(
                 "this value belongs to another ledger",
-                hint=Hint("take ", Argument("spend"), " from the ledger of the table it came from"),
+                hint=Hint("use ", Argument("spend"), " of the ledger of the table it came from"),
             )
 
     def _open(self, key: Key) -> T_co:
@@ -160,7 +158,7 @@ def check_sealed(value: object, key: Key) -> None:
     """Refuse a value that this key does not open; by exact class, since another class would receive the key."""
     if type(value) is not Private:
         raise SealedError(
-            f"a {type(value).__name__} is no sealed value", hint="pass a value from a table of this ledger"
+            f"a {type(value).__name__} is not a sealed value", hint="pass a value from a table of this ledger"
         )
     value._check(key)  # noqa: SLF001 same module
 

@@ -30,9 +30,7 @@ Recorded: TypeAlias = (
 )
 
 MECHANISMS: dict[str, type[Recorded]] = {kind.recorded_name(): kind for kind in get_args(Recorded)}
-UNKNOWN_MECHANISM = {
-    "name": "unknown"
-}  # the mechanism of an entry that a crash left half written, for which nothing was read
+UNKNOWN_MECHANISM = {"name": "unknown"}  # of an entry that a crash left half written, for which nothing was read
 
 # A recorded loss may be smaller than the recomputed one by this much: logarithms differ between machines
 # (docs/proofs/renyi_filter.md, section 6).
@@ -53,8 +51,8 @@ def check_known(mechanism: object, distance: object) -> None:
     """Refuse a release whose loss could not be computed again; by exact type, since a subclass may cost anything."""
     if type(mechanism) not in MECHANISMS.values() or type(distance) not in _DISTANCES:
         raise BudgetError(
-            f"{type(mechanism).__name__} on a value with a distance in {type(distance).__name__} is none of the "
-            "releases whose loss a ledger can compute again",
+            f"a ledger cannot compute the loss of {type(mechanism).__name__} on a value with a "
+            f"{type(distance).__name__} distance again",
             hint=f"use one of: {', '.join(MECHANISMS)}; add a new one to privacy/registry.py, with its proof",
         )
 
@@ -70,13 +68,16 @@ def mechanism_of(parameters: Mapping[str, Any]) -> Recorded | None:
     return MECHANISMS[name](**given)
 
 
+def distance_of(record: Mapping[str, float]) -> Any:
+    """The distance that an entry records."""
+    ((name, at_most),) = record.items()
+    return _DISTANCE_OF_NAME[name](at_most)
+
+
 def recomputed_loss(parameters: Mapping[str, Any], distance: Mapping[str, float], order: float) -> float:
     """The loss of a recorded release at an order.
 
     0 for a half-written entry: its charge was never completed, so nothing was read for it.
     """
     mechanism = mechanism_of(parameters)
-    if mechanism is None:
-        return 0.0
-    ((name, at_most),) = distance.items()
-    return mechanism.loss(_DISTANCE_OF_NAME[name](at_most), order).value
+    return 0.0 if mechanism is None else mechanism.loss(distance_of(distance), order).value

@@ -296,7 +296,7 @@ class LedgerSnapshot:
         if self.first_batch is not None:
             batch, price = self.first_batch
             after = "" if fixed else "; all else, which may depend on earlier answers, in full"
-            exact = batch.epsilon(delta, rest=0.0 if fixed else batch.remaining_loss(price), seen=seen)
+            exact = batch.epsilon(delta, rest=0.0 if fixed else batch.remaining_loss(price), observed=seen)
             yield exact, f"the exact total of the first batch over patterns of gaps{after}"
             if exact < math.inf and not batch.has_equal_noise:
                 return  # groups of unequal noise have too many cells for what follows

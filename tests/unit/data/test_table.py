@@ -74,7 +74,8 @@ def test_a_full_disk_leaves_the_old_file_and_no_litter(name, old, monkeypatch):
 
     monkeypatch.setattr(Path, "open", opened)
     with pytest.raises(
-        gl.errors.ReadError, match=r"No space left on device\n  Try: remove files to make space .* the old file is intact"
+        gl.errors.ReadError,
+        match=r"No space left on device\n  Try: remove files .* the old file is intact",
     ):
         TABLE.write(old / name)
     assert intact(old)
@@ -115,7 +116,8 @@ for name in ("t.csv", "t.csv.gz", "t.parquet"):
 
 def test_a_folder_that_is_not_there_or_not_yours_is_named(tmp_path, monkeypatch):
     with pytest.raises(
-        gl.errors.ReadError, match=r"No such file or directory\n  Try: choose a folder that exists and that you can write to"
+        gl.errors.ReadError,
+        match=r"No such file or directory\n  Try: choose a folder that exists",
     ):
         TABLE.write(tmp_path / "none" / "t.csv")
     (tmp_path / "file").touch()
@@ -129,7 +131,10 @@ def test_a_folder_that_is_not_there_or_not_yours_is_named(tmp_path, monkeypatch)
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("gapless.files.mkdtemp", read_only)
-    with pytest.raises(gl.errors.ReadError, match=r"Read-only file system\n  Try: choose a folder that exists and that you can write to"):
+    with pytest.raises(
+        gl.errors.ReadError,
+        match=r"Read-only file system\n  Try: choose a folder that exists",
+    ):
         TABLE.write(tmp_path / "u.csv")
 
 
@@ -632,7 +637,7 @@ def test_a_sealed_table_opens_none_of_these_doors(tmp_path):
         "narwhals": lambda: nw.from_native(people),
     }
     for name, door in doors.items():
-        with pytest.raises(gl.errors.SealedError, match="would look at private data"):
+        with pytest.raises(gl.errors.SealedError, match="would reveal private data"):
             door()
             pytest.fail(name)
     for name in ("head", "_repr_html_", "to_pandas", "to_polars", "to_arrow", "to_text", "write"):

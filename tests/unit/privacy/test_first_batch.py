@@ -241,7 +241,7 @@ def test_a_figure_over_patterns_with_little_noise_is_no_less_than_is_lost():
     parts = tuple(BatchPart(1.1, 1, 1, frozenset({name})) for name in "ab")
     batch = GaussianBatch(parts, budget, budget.order)
     rates = {"a": 0.3, "b": 0.5}
-    figure = batch.epsilon(1e-6, seen={name: 1 - rate for name, rate in rates.items()})
+    figure = batch.epsilon(1e-6, observed={name: 1 - rate for name, rate in rates.items()})
     assert figure < batch.epsilon(1e-6) < math.inf
     assert true_delta([1.1, 1.1], [{"a"}, {"b"}], rates, figure, reach=60) <= 1e-6
 
@@ -409,7 +409,7 @@ def test_opening_computes_the_price_again(tmp_path, percent):
         return change
 
     for change in (scaled("loss", 1 - 1e-6), scaled("loss", 0.5, [2]), scaled("std", 0.8), scaled("std", 1 - 1e-6)):
-        with pytest.raises(LedgerError, match="states less than its first batch has lost"):
+        with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
             Ledger.open(rewritten(path, change))
     more = Ledger.open(rewritten(path, scaled("std", 1.5)))
     assert more.guarantee().epsilon < table.ledger.guarantee().epsilon
@@ -424,14 +424,14 @@ def test_a_lowered_price_is_found_though_the_sum_is_within_the_budget(tmp_path):
         if number:
             content["loss"] *= 0.6
 
-    with pytest.raises(LedgerError, match="states less than its first batch"):
+    with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
         Ledger.open(rewritten(table.ledger.path, change))
 
     def undeclared(number, content):
         if number:
             del content["together"]
 
-    with pytest.raises(LedgerError, match="states less than entry 1 has lost"):
+    with pytest.raises(LedgerError, match="states less than the loss of entry 1"):
         Ledger.open(rewritten(table.ledger.path, undeclared))
 
 
@@ -486,7 +486,7 @@ def test_a_record_that_is_no_gaussian_noise_is_not_priced_together(tmp_path):
             if number == 2:
                 content.update(changed)
 
-        with pytest.raises(LedgerError, match=r"states less than its first batch|was changed at entry 2"):
+        with pytest.raises(LedgerError, match=r"states less than the loss of its first batch|was changed at entry 2"):
             Ledger.open(rewritten(table.ledger.path, change))
 
 
@@ -530,7 +530,7 @@ def test_a_batch_cut_short_without_its_seal_spends_all(tmp_path):
         assert ledger.guarantee().epsilon <= 1.0
         assert Ledger.open(path).entries == ledger.entries
     path.write_bytes(whole[: ends[1] + 1])  # a line was cut off whole: what is left of the batch states too little
-    with pytest.raises(LedgerError, match="states less than its first batch"):
+    with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
         Ledger.open(path)
 
 
@@ -612,7 +612,7 @@ def test_the_figure_over_patterns_covers_the_truth_and_is_near_it():
     budget = Budget(2.0, 1e-4)
     parts = tuple(BatchPart(std, 1, 1, frozenset(needed)) for std, needed in zip(stds, sets, strict=True))
     batch = GaussianBatch(parts, budget, budget.order)
-    epsilon = batch.epsilon(1e-4, seen={name: 1 - rate for name, rate in rates.items()})
+    epsilon = batch.epsilon(1e-4, observed={name: 1 - rate for name, rate in rates.items()})
     assert true_delta(stds, sets, rates, epsilon) <= 1e-4
     assert true_delta(stds, sets, rates, 0.85 * epsilon) > 1e-4
     assert epsilon < 0.9 * batch.epsilon(1e-4)
@@ -705,7 +705,7 @@ def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
 def test_a_pair_loses_what_it_does_in_its_worse_direction(epsilon, loss):
     """Of a mixture the two differ; which of its laws comes first does not matter."""
     pair = DominatingPair.of(np.array([0.5, 2.0]), np.array([0.7, 0.3]), BUDGET.order)
-    swapped = DominatingPair(-pair.ratios[::-1], pair.without[::-1], pair.within[::-1])
+    swapped = DominatingPair(-pair.ratios[::-1], pair.without_person[::-1], pair.with_person[::-1])
     bound = remainder_divergence(BUDGET.order, loss)
     assert pair.delta(epsilon, bound) == pytest.approx(swapped.delta(epsilon, bound), rel=1e-9)
 

@@ -284,7 +284,7 @@ def test_another_assumption_is_not_what_the_ledger_stops_on(tmp_path):
 
 
 def test_a_filter_is_for_pure_budgets():
-    with pytest.raises(BudgetError, match="pure budgets only"):
+    with pytest.raises(BudgetError, match="its proof is for pure budgets"):
         Budget(1.0, 1e-6, ground_truth=ASSUMED)
     with pytest.raises(BudgetError, match="no assumption"):
         Budget(1.0, 0, ground_truth={"x0": 0.2})

@@ -163,7 +163,7 @@ def test_what_is_not_made_of_numbers_is_no_answer(table, tmp_path):
     with (
         mock.patch.object(DiscreteGaussian, "__call__", return_value={"counts": [1, 2]}),
         gl.privacy.resumable(table.ledger, tmp_path / "run"),
-        pytest.raises(TypeError, match="an answer that is a dict cannot be kept"),
+        pytest.raises(TypeError, match="an answer that is a dict cannot be stored"),
     ):
         grant = table.ledger.grant(table.ledger.left, to="test")
         grant.release(table.marginal("x0"), DiscreteGaussian(50.0), what="x0")
@@ -720,7 +720,7 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
     fit("independent", other, tmp_path / "other")
     text = (tmp_path / "run").read_text().replace(table.ledger.identity, other.ledger.identity)
     (tmp_path / "run").write_text(text)
-    with pytest.raises(gl.errors.ReadError, match="the ledger does not know"):
+    with pytest.raises(gl.errors.ReadError, match="without an entry in the ledger"):
         ask(other, tmp_path / "run")
 
 

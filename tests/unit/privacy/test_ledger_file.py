@@ -182,5 +182,5 @@ def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkey
 
 @pytest.mark.parametrize("rows", [2**53 + 1, 10**400])
 def test_a_person_has_no_more_rows_than_a_float_can_tell(rows):
-    with pytest.raises(gl.errors.BudgetError, match=r"a number of rows from 1 to 2\^53"):
+    with pytest.raises(gl.errors.BudgetError, match=r"a whole number from 1 to 2\^53"):
         gl.Rows(rows)

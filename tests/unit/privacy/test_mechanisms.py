@@ -101,7 +101,7 @@ def test_choices_by_group_are_of_whole_scores_and_by_their_own_distance():
     from gapless.privacy.noise import current
 
     assert ChoiceByGroup(0.01)(np.array([[0, 9], [9, 0], [-(2**62), 3]]), current()).tolist() == [1, 0, 1]
-    with pytest.raises(BudgetError, match="would not hide fractions"):
+    with pytest.raises(BudgetError, match="does not protect fractions"):
         ChoiceByGroup(1.0)(np.array([[0.5]]), current())
 
 
@@ -175,7 +175,7 @@ def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
     ],
 )
 def test_a_distance_of_another_kind_is_refused_at_run_time_too(mechanism, distance):
-    with pytest.raises(BudgetError, match="this mechanism is for values with a distance in"):
+    with pytest.raises(BudgetError, match="this mechanism needs a value with a bounded"):
         mechanism(1.0).loss(distance, 2.0)
 
 
@@ -183,5 +183,5 @@ def test_a_distance_of_another_kind_is_refused_at_run_time_too(mechanism, distan
 def test_integer_noise_does_not_take_fractions(mechanism):
     from gapless.privacy.noise import current
 
-    with pytest.raises(BudgetError, match="would not hide fractions"):
+    with pytest.raises(BudgetError, match="does not protect fractions"):
         mechanism(1.0)(np.array([0.5]), current())

@@ -518,10 +518,10 @@ def test_every_step_gets_its_noise_whatever_the_lot(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"std": 0.1}, "states less than entry 1 has lost"),
-        ({"rate": 0.9}, "states less than entry 1 has lost"),
-        ({"steps": 50}, "states less than entry 1 has lost"),
-        ({"numbers": 10**9}, "states less than entry 1 has lost"),
+        ({"std": 0.1}, "states less than the loss of entry 1"),
+        ({"rate": 0.9}, "states less than the loss of entry 1"),
+        ({"steps": 50}, "states less than the loss of entry 1"),
+        ({"numbers": 10**9}, "states less than the loss of entry 1"),
         ({"draws": 0}, "was changed at entry 1"),
         ({"clip": -1.0}, "was changed at entry 1"),
         ({"momentum": 0.9}, "was changed at entry 1"),
