@@ -116,7 +116,7 @@ def run_gapless(hidden, batch_size, steps):
 
     import gapless as gl
     from gapless.data.training import train
-    from gapless.model.neural.descent import Adam, Cells, Cosine, Descent
+    from gapless.model.neural.descent import Adam, CosineSchedule, PredictionTask, PredictionTraining
     from gapless.model.neural.layers import Chain, Linear, ReLU
 
     given, label = codes()
@@ -125,10 +125,10 @@ def run_gapless(hidden, batch_size, steps):
     columns = [*(gl.Categorical(name, levels) for name in names), gl.Categorical("y", ["0", "1"])]
     schema = gl.Schema("bench", columns)
     frame = pl.DataFrame({name: given[:, c].astype(str) for c, name in enumerate(names)} | {"y": label.astype(str)})
-    cells = Cells(given=tuple(range(COLUMNS)), sizes=(LEVELS,) * COLUMNS, targets=(COLUMNS,), cells=(2,))
+    cells = PredictionTask(given=tuple(range(COLUMNS)), sizes=(LEVELS,) * COLUMNS, targets=(COLUMNS,), cells=(2,))
     network = Chain((Linear(COLUMNS * LEVELS, hidden), ReLU(), Linear(hidden, 2)))
-    optimizer = Adam(rate=Cosine(rate=0.01, steps=steps))
-    program = Descent(network=network, cells=cells, optimizer=optimizer, batch_size=float(batch_size))
+    optimizer = Adam(rate=CosineSchedule(rate=0.01, steps=steps))
+    program = PredictionTraining(network=network, cells=cells, optimizer=optimizer, batch_size=float(batch_size))
     with tempfile.TemporaryDirectory() as folder:
         ledger, budget = Path(folder) / "bench.ledger", gl.Budget(100.0, 1e-6)
         table = gl.read(frame, schema, protect=gl.Rows(1), ledger=ledger, budget=budget)

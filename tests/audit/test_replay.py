@@ -602,7 +602,7 @@ def by_what_is_seen(table):
 def by_lots_of_ten(table):
     """The chance of a row to be in a lot from the number of rows."""
     rate = min(1.0, 10 / max(1, len(opened(table)[0])))
-    with mock.patch.dict(kamino.COURSES, shared=replace(kamino.COURSES["shared"], rate=rate)):
+    with mock.patch.dict(kamino.TRAINING_PLANS, shared=replace(kamino.TRAINING_PLANS["shared"], rate=rate)):
         gl.Kamino(steps=2, missing=Observed()).fit(table, spend=table.ledger.left)
 
 
@@ -622,7 +622,7 @@ def by_the_longest(table):
     """The length that gradients are cut to from the rows' own."""
     codes = opened(table)
     length = 1.0 + sum(len(np.unique(column)) for column in codes)
-    with mock.patch.object(gan, "typical", return_value=length):
+    with mock.patch.object(gan, "typical_clip", return_value=length):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
@@ -632,7 +632,7 @@ def by_the_most_frequent(table, column, law, *, given):
     codes = opened(table)[place]
     numbers = np.zeros_like(law.numbers)
     numbers[len(numbers) - law.outputs + np.bincount(codes[codes < law.cells], minlength=law.cells).argmax()] = 400.0
-    return FILL_COLUMN(table, column, replace(law, numbers=numbers), given=given)
+    return FILL_COLUMN(table, column, replace(law, parameters=numbers), given=given)
 
 
 FILL_COLUMN = private_table.PrivateTable.fill_column

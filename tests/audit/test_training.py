@@ -15,8 +15,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from gapless.data.training import train
-from gapless.model.neural.descent import Cells, Descent
-from gapless.model.neural.gradients import Joint, Plain
+from gapless.model.neural.descent import PredictionTask, PredictionTraining
+from gapless.model.neural.gradients import DenseGradients, JointGradients
 from gapless.model.neural.layers import Linear
 from gapless.privacy import Budget, PrivateTraining, Sampled, sgd
 from gapless.privacy.noise import SystemNoise
@@ -42,7 +42,7 @@ class Told:
         return []
 
     def gradients(self, state, block):
-        return Joint([Plain(part[block.columns[0]]) for part in self.parts])
+        return JointGradients([DenseGradients(part[block.columns[0]]) for part in self.parts])
 
     def follow(self, state, noisy, step):
         state.append(noisy)
@@ -283,11 +283,11 @@ def whole_way(rows, folder, noise=nullcontext):
     """The noise of 30 steps through the gate, in units of what was paid for, on rows of gaps: their gradients are 0."""
     schema = letters_schema([4, 20])
     table = private([(None, None)] * rows, schema, folder, budget=Budget(1.0, 1e-6))
-    cells = Cells(given=(0,), sizes=(5,), targets=(1,), cells=(20,))
+    cells = PredictionTask(given=(0,), sizes=(5,), targets=(1,), cells=(20,))
     seen = []
-    trained = Descent(
+    trained = PredictionTraining(
         network=Linear(5, 20), cells=cells, optimizer=plain_steps(), batch_size=1.0,
-        begin=np.zeros(120),
+        initial=np.zeros(120),
     )  # fmt: skip
     grant = table.ledger.grant(table.ledger.left, to="test")
     for _ in range(30):

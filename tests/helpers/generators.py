@@ -19,6 +19,6 @@ def generator(kind: str, seed: int = 0) -> tuple[Generator, Floats]:
     decoder = rng.standard_normal((3, 8)) if kind == "decoder" else None
     layers = network(5 + sum(map(len, laws)), 6, 8 if decoder is None else 3)
     made = Generator(
-        network=layers, sizes=SIZES, noise=5, bias=rng.standard_normal(8), decoder=decoder, given=given, laws=laws
+        network=layers, sizes=SIZES, noise=5, bias=rng.standard_normal(8), decoder=decoder, given=given, marginals=laws
     )
     return made, rng.standard_normal(sum(layers.shapes))

@@ -7,7 +7,7 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.training import teacher_rows
 from gapless.schema import Schema
-from gapless.synth.adversarial.game import Game, Generator, GradientGame, Side, VoteGame
+from gapless.synth.adversarial.game import Game, Generator, GradientGame, Opponents, VoteGame
 from gapless.synth.adversarial.generative import network
 from helpers.optimizers import plain_steps
 
@@ -19,7 +19,7 @@ def game(schema: Schema, sides: int = 1, seed: int = 0) -> Game:
         sizes = [column.extended_size for column in schema.columns]
         points = [rng.standard_normal((size, size)) for size in sizes]
         generator = Generator(network=network(2, 3, sum(sizes)), sizes=tuple(sizes), noise=2, bias=np.zeros(sum(sizes)))
-        found.append(Side.of(generator, points, points))
+        found.append(Opponents.of(generator, points, points))
     optimizer = plain_steps(0.1, 9)
     return Game(sides=tuple(found), optimizer=optimizer, batch_size=1.0, memory=1.0, rounds=1, made=4, averaged=0.5)
 

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import training_rows
-from gapless.model.neural.layers import Pairs
+from gapless.model.neural.layers import PairwiseCritic
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, SLACK, SUM_BITS
-from gapless.synth.adversarial.game import Game, Generator, Side
+from gapless.synth.adversarial.game import Game, Generator, Opponents
 from gapless.synth.adversarial.generative import network
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise
@@ -41,9 +41,13 @@ def side(lines):
     """A generator of two cells for each column against a critic of these points."""
     heads = np.zeros((2 * len(lines), sum(points.shape[1] for points in lines)))
     generator = Generator(network=network(2, 2, 2 * len(lines)), sizes=(2,) * len(lines), noise=2, bias=np.zeros(6))
-    pairs = Pairs(tuple(points.shape[1] for points in lines))
-    return Side(
-        generator=generator, lines=lines, heads=heads, critic=pairs, begin=np.zeros(sum(generator.network.shapes))
+    pairs = PairwiseCritic(tuple(points.shape[1] for points in lines))
+    return Opponents(
+        generator=generator,
+        code_points=lines,
+        cell_points=heads,
+        critic=pairs,
+        initial=np.zeros(sum(generator.network.shapes)),
     )
 
 

@@ -70,7 +70,7 @@ def test_every_marginal_equals_enumeration(structure, zeros):
         np.testing.assert_allclose(together, shrink(joint, columns), atol=1e-12)
         np.testing.assert_allclose(model.marginal(columns), shrink(joint, columns), atol=1e-12)
     pairs = set(combinations(range(len(sizes)), 2))
-    found = model._engine.pairs(pairs)
+    found = model._engine.distant_pairs(pairs)
     assert set(found) == pairs
     for pair, table in found.items():
         np.testing.assert_allclose(table, shrink(joint, pair), atol=1e-12)
@@ -81,11 +81,15 @@ def test_the_price_is_known_beforehand(structure):
     sizes, marginals, _ = structure
     tree = junction_tree(sizes, marginals)
     assert (
-        tree.cells == cells(sizes, marginals) == sum(np.prod([sizes[i] for i in bag], dtype=int) for bag in tree.bags)
+        tree.cells
+        == cells(sizes, marginals)
+        == sum(np.prod([sizes[i] for i in bag], dtype=int) for bag in tree.cliques)
     )
-    for place, bag in enumerate(tree.bags[1:], start=1):
+    for place, bag in enumerate(tree.cliques[1:], start=1):
         assert (
-            set(bag) & set().union(*tree.bags[:place]) == set(tree.link(place)) <= set(tree.bags[tree.parents[place]])
+            set(bag) & set().union(*tree.cliques[:place])
+            == set(tree.separator(place))
+            <= set(tree.cliques[tree.parents[place]])
         )
 
 
@@ -107,7 +111,7 @@ def test_a_fit_that_follows_its_tables_is_near_the_least_squares_optimum(structu
     heavy = 1e6  # holds the sum of probabilities at one
     best, _ = nnls(np.vstack([design, np.full(design.shape[1], heavy)]), np.append(goal, heavy), maxiter=10_000)
     lowest = 0.5 * ((design @ (best / best.sum()) - goal) ** 2).sum()
-    model = GraphicalModel.fit(sizes, measurements, total=total, closely=True)
+    model = GraphicalModel.fit(sizes, measurements, total=total, follow_noise=True)
     p = model.marginal(range(len(sizes))).ravel()
     assert 0.5 * ((design @ p - goal) ** 2).sum() <= lowest + 0.05 * goal.size
 

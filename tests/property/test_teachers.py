@@ -123,12 +123,12 @@ def by_order(self, columns, teacher):
     return LESSONS(self, columns, np.arange(len(teacher)) * self.teachers // max(1, len(teacher)))
 
 
-LESSONS = teaching._TeacherEnsemble.summarize
+LESSONS = teaching._TeacherGame.summarize
 
 
 @pytest.mark.parametrize("wrong", [seeing_all, by_order])
 def test_teachers_who_share_rows_are_found(wrong):
     rows = [("a", "b", "a"), ("b", "c", "b"), ("a", "a", "b"), ("b", "a", "a")] * 2
-    with mock.patch.object(teaching._TeacherEnsemble, "summarize", wrong):
+    with mock.patch.object(teaching._TeacherGame, "summarize", wrong):
         before, after = both(vote_game(SCHEMA, TEACHERS), (1, rows, [("b", None, "b")]), 0)
     assert (before != after).any(axis=1).sum() > 1

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import training_rows
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import PredictionTask, PredictionTraining
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, GRID_BITS, SLACK, SUM_BITS, ExactSum
-from gapless.synth.sequential.kamino import masked
+from gapless.synth.sequential.kamino import masked_network
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise
 from helpers.chunked_engine import chunked
@@ -44,7 +44,7 @@ POINTS = tuple(np.random.default_rng(5).standard_normal((size, size)) for size i
 PROGRAMS = {
     "shared": (SHARED, {"given": (0, 1, 2), "sizes": EXTENDED, "targets": (0, 1, 2), "cells": OBSERVED}),
     "by points": (
-        masked(EXTENDED, OBSERVED, (2, 0, 1), 4),
+        masked_network(EXTENDED, OBSERVED, (2, 0, 1), 4),
         {"given": (0, 1, 2), "sizes": EXTENDED, "targets": (0, 1, 2), "cells": OBSERVED, "points": POINTS},
     ),
     "column": (COLUMN, {"given": (0, 1), "sizes": EXTENDED[:2], "targets": (2,), "cells": (2,), "coded": True}),
@@ -59,9 +59,9 @@ neighbours = st.integers(1, 3).flatmap(
 def program(kind, scale, seed):
     network, cells = PROGRAMS[kind]
     begin = scale * np.random.default_rng(seed).standard_normal(sum(network.shapes))
-    return Descent(
-        network=network, cells=Cells(**cells), optimizer=plain_steps(), batch_size=1.0,
-        begin=begin,
+    return PredictionTraining(
+        network=network, cells=PredictionTask(**cells), optimizer=plain_steps(), batch_size=1.0,
+        initial=begin,
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def moved(trained, clip, table, **more):
     """The first step's sum in steps of the grid: what a step of rate 1 without noise has moved the parameters by."""
     value = reveal(training_rows(table, trained, **more), table.ledger)
     mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=trained.numbers)
-    return (trained.begin - mechanism(value, NoNoise())) / (clip * 2.0**-20)
+    return (trained.initial - mechanism(value, NoNoise())) / (clip * 2.0**-20)
 
 
 settings_of_a_network = st.tuples(

@@ -36,7 +36,7 @@ def between(copies):
 
 def independent(probabilities, groups, rng):
     """What `allot` does, but each row by itself."""
-    return sampling.pick(probabilities, groups, rng.random(len(groups)))
+    return sampling.inverse_sample(probabilities, groups, rng.random(len(groups)))
 
 
 def alone(probabilities, rows, rng):
@@ -168,7 +168,7 @@ def test_signs_of_nearly_empty_cells_do_not_move_pairs():
     def error(whole):
         """Of the rare rows in half of the second column, in standard deviations of their noisy number."""
         noisy = Measurement((0, 1, 2), counts + rng.normal(0, noise_std, sizes), noise_std)
-        model = GraphicalModel.fit(sizes, [noisy], total=counts.sum(), closely=True, whole=whole)
+        model = GraphicalModel.fit(sizes, [noisy], total=counts.sum(), follow_noise=True, unmerged=whole)
         off = (model.total * model.marginal([1, 2]) - counts.sum(axis=0))[:5, 1].sum()
         return off / (noise_std * math.sqrt(12 * 5))
 

@@ -96,7 +96,7 @@ def test_samples_are_within_the_multinomial_law(model, looped):
 
 @pytest.mark.parametrize("bug", [sorted_within_groups, unnormalised])
 def test_planted_bugs_are_caught(model, monkeypatch, bug):
-    monkeypatch.setattr(sampling, "allot", bug)
+    monkeypatch.setattr(sampling, "systematic_by_group", bug)
     assert not within_multinomial(model, 2_000, seed=1)
     assert not unbiased(model, 60, 1600, seed=1)
 
@@ -145,7 +145,7 @@ def test_conditional_rows_follow_the_conditional_law(model, looped):
     assert conditional_fits(looped, joint_of(looped), seed=4)
 
 
-def says_nothing(evidence, place, send=sampling._Evidence._send):
+def says_nothing(evidence, place, send=sampling._ConditionalSampler._send):
     send(evidence, place)
     evidence.messages[place][:] = 1.0
 
@@ -153,7 +153,7 @@ def says_nothing(evidence, place, send=sampling._Evidence._send):
 def test_conditional_check_has_power(looped, monkeypatch):
     tilted = joint_of(looped) * np.linspace(1, 1.25, np.prod(SIZES))
     assert not conditional_fits(looped, tilted / tilted.sum(), seed=4)
-    monkeypatch.setattr(sampling._Evidence, "_send", says_nothing)  # what is known below is not heard
+    monkeypatch.setattr(sampling._ConditionalSampler, "_send", says_nothing)  # what is known below is not heard
     assert not conditional_fits(looped, joint_of(looped), seed=4)
 
 

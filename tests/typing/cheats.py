@@ -6,9 +6,9 @@ import numpy as np
 
 import gapless as gl
 from gapless.types import Integers
-from gapless.synth.adversarial.generative import Critic, Known
+from gapless.synth.adversarial.generative import Critic, CriticFacts
 from gapless.model.distribution import Distribution
-from gapless.synth.adversarial.game import Played, Side
+from gapless.synth.adversarial.game import GameState, Opponents
 from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -31,7 +31,7 @@ class AnswersWithAState:
     def loss(self, distance: L1, order: float) -> Loss:
         return Loss(distance.at_most, order)
 
-    def __call__(self, value: Integers, noise: NoiseSource) -> Played:
+    def __call__(self, value: Integers, noise: NoiseSource) -> GameState:
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def cheat(
     grant: Grant,
     euclidean: Private[Integers, L2],
     scores: Private[Integers, Linf],
-    played: Played,
-    side: Side,
+    played: GameState,
+    side: Opponents,
     model: Distribution,
 ) -> None:
     counts = table.marginal("age")
@@ -92,7 +92,7 @@ def cheat(
     grant.release(counts, AnswersWithAState(), what="age")  # error: [type-var]
     gl.Table.read(table, gl.Schema.read("people.toml")).rows
     gl.Independent().fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")), spend=table.ledger.left)  # error: [arg-type]
-    Critic.paid(played, side, model, Known(kept=1.0, noise_std=0.0, clip=1.0))  # error: [arg-type]
+    Critic.from_release(played, side, model, CriticFacts(kept=1.0, noise_std=0.0, clip=1.0))  # error: [arg-type]
     gl.weights.CriticWeights(played).fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")))  # error: [arg-type]
     table.ledger.spent = Loss(0.0, 2.0)  # error: [misc]
     table.ledger.capacity.value = 9.0  # error: [misc]

@@ -38,8 +38,8 @@ NEVER_ONE = {
     ("cli/app.py", "broken.pairs"),
     ("missing/little.py", "len(groups)"),  # too many
     ("missing/little.py", "len(owner)"),
-    ("model/messages.py", "tree.cells"),  # above a cap
-    ("model/messages.py", "tree.cells_of(out)"),
+    ("model/message_passing.py", "tree.cells"),  # above a cap
+    ("model/message_passing.py", "tree.cells_of(out)"),
     ("synth/marginal/mixture_fit.py", "observed"),
     ("synth/marginal/mixture_model.py", "prod(shape)"),
     ("synth/marginal/bayesian_network.py", "price"),

@@ -54,7 +54,7 @@ def estimate(
     as_json: Json = False,
 ) -> None:
     """Estimate from a release, with intervals that noise, sampling and gaps are in. Free: no private row is read."""
-    from gapless.inference import looked_at, pool
+    from gapless.inference import columns_used, pool
     from gapless.inference.pooling import FREE
     from gapless.publish import model_of
     from gapless.query import parse_question
@@ -63,7 +63,7 @@ def estimate(
     model = model_of(release)
     asked = [parse_question(text) for text in questions]
     for question in asked:
-        looked_at(question, model.schema)  # what cannot be answered is told before anything is learned
+        columns_used(question, model.schema)  # what cannot be answered is told before anything is learned
     with progress_bar("learning") as progress:
         tables = model.copies(many, seed=seed, progress=progress)
         pooled = [pool(tables, question) for question in asked]

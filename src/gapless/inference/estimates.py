@@ -129,7 +129,7 @@ def _of_fitted(fitted: Any) -> Estimates:
 _NORMAL = 1.96  # half the width of the ranks from which a quantile's variance is told, in standard deviations
 
 
-def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
+def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     """The columns that a question looks at; questions that copies cannot answer are refused."""
     if not isinstance(question, Mean | Proportion | Quantile):
         why = "" if isinstance(question, Variance) else ": it counts one table, and there are several"
@@ -143,7 +143,7 @@ def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     return frozenset(asked.contribution.columns)
 
 
-def averaged(question: object) -> str | None:
+def bin_mean_column(question: object) -> str | None:
     """The column of a mean that is told by the means of its bins: neither a condition nor a group looks at it."""
     if not isinstance(question, Mean):
         return None
@@ -168,18 +168,18 @@ def estimate(question: AnyQuestion, table: Table, measurements: Measurements | N
     return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
 
 
-def ladder(question: Quantile, schema: Schema) -> Floats:
+def support(question: Quantile, schema: Schema) -> Floats:
     """The numbers that a quantile may be, ascending."""
     return np.unique(cell_numbers(question.compile(schema).schema, question.column, None).values)
 
 
-def steps(question: Quantile, table: Table, _: Measurements | None = None) -> Estimates:
+def cumulative_shares(question: Quantile, table: Table, _: Measurements | None = None) -> Estimates:
     """The shares of rows at or below each number of the `ladder`, group by group, with their variances.
 
     What pooling asks in place of a quantile: quantiles jump from number to number, shares do not, so that their
     intervals can be turned into one for the quantile (`on_ladder`).
     """
-    numbers, groups = ladder(question, table.schema), _groups(question, table)
+    numbers, groups = support(question, table.schema), _groups(question, table)
     shares, variances = [], []
     for group in groups:
         if not len(group.values):
@@ -197,7 +197,7 @@ def steps(question: Quantile, table: Table, _: Measurements | None = None) -> Es
     return Estimates(names, np.concatenate(shares), np.concatenate(variances), rows=rows)
 
 
-class Rung(NamedTuple):
+class QuantileBounds(NamedTuple):
     """Where on a ladder a quantile is, and from where to where it may be."""
 
     place: int
@@ -205,20 +205,20 @@ class Rung(NamedTuple):
     high: int
 
 
-def on_ladder(q: float, shares: Floats, half: Floats) -> Rung:
+def quantile_bounds(q: float, shares: Floats, half: Floats) -> QuantileBounds:
     """A quantile from the shares of rows at or below each number, and the half-widths of their intervals.
 
     A number may be the quantile if q may lie between the share below it and the share up to it: the interval has all of
     these, and with them a neighbour that as much as half of the chance is for.
 
-    >>> on_ladder(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
-    Rung(place=1, low=1, high=2)
+    >>> quantile_bounds(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
+    QuantileBounds(place=1, low=1, high=2)
     """
     last = len(shares) - 1
     upper, lower = np.append((shares + half)[:last], 1.0), np.append(0.0, (shares - half)[:last])
     place = int(np.argmax(np.append(shares[:last], 1.0) >= q))
     low, high = int(np.argmax(upper >= q)), last - int(np.argmax(lower[::-1] <= q))
-    return Rung(place, min(low, place), max(high, place))
+    return QuantileBounds(place, min(low, place), max(high, place))
 
 
 class _Group(NamedTuple):
@@ -238,7 +238,7 @@ def _groups(question: AnyQuestion, table: Table, measurements: Measurements | No
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
     values = _values(question, asked, rows, added)
     expected = values
-    column = averaged(question)
+    column = bin_mean_column(question)
     if isinstance(question, Mean) and column and measurements is not None:
         (place,) = table.schema.positions([column])
         numbers = cell_numbers(asked.schema, column, question.bounds).values

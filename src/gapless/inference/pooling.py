@@ -14,19 +14,19 @@ from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.inference.estimates import (
     FORMS,
     Estimates,
-    averaged,
+    bin_mean_column,
     bootstrap,
+    columns_used,
+    cumulative_shares,
     estimate,
     estimates_of,
-    ladder,
-    looked_at,
-    on_ladder,
     quantile,
+    quantile_bounds,
     rubin,
-    steps,
+    support,
     widened,
 )
-from gapless.inference.support import binned, dealt, needs_of, not_measured
+from gapless.inference.support import binned, not_measured, reassign_within_bins, required_columns
 from gapless.query.numbers import cell_numbers
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, Question
 from gapless.schema.numeric import BinnedColumn
@@ -37,7 +37,7 @@ from gapless.text import listing
 from gapless.types import Floats
 
 FREE = "Computed from released values: nothing was spent."
-SCARCE = (
+BELOW_NOISE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
 )
@@ -162,7 +162,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     model, ask = copies.model, _asker(estimator)
     columns: list[frozenset[int]] = []
     if isinstance(estimator, Question):  # what cannot be answered is told before anything is learned
-        columns = [frozenset(model.schema.positions(sorted(looked_at(estimator, model.schema))))]
+        columns = [frozenset(model.schema.positions(sorted(columns_used(estimator, model.schema))))]
     said = [ask(*drawn) for drawn in copies.drawn_copies]
     first = said[0]
     if any(each.names != first.names for each in said):
@@ -172,24 +172,28 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     else:  # what weights look at an estimate looks at too
         if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
             raise ModelError("an estimator gave two answers for one table", hint="a fixed seed for chance in it")
-        found = needs_of(lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first)
+        found = required_columns(
+            lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first
+        )
         needs = [[part.union(*columns) for part in need] for need in found]
-    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs], averaged(estimator))
-    names, hidden = first.names, _hidden(said)
+    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs], bin_mean_column(estimator))
+    names, hidden = first.names, _below_noise(said)
     if isinstance(estimator, Quantile):
         names, intervals = _quantiles(estimator, model, intervals)
         many = len(first.names) // len(names)
         needs = [[frozenset().union(*(part for need in some for part in need))] for some in _parts(needs, many)]
         hidden = hidden[::many]
     if isinstance(estimator, Question):
-        hidden = [few or scarce for few, scarce in zip(hidden, _scarce(estimator, model, columns[0]), strict=True)]
+        hidden = [
+            few or scarce for few, scarce in zip(hidden, _below_noise_groups(estimator, model, columns[0]), strict=True)
+        ]
     if isinstance(estimator, Proportion | Mean):  # the truth lies there
         ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
         half, value = (intervals.high - intervals.low) / 2, np.clip(intervals.value, *ends)
         low, high = (np.clip(found, *ends) for found in (value - half, value + half))
         intervals = intervals._replace(value=value, low=low, high=high)
     reasons = [
-        _unsupported(model, need) or (SCARCE if few else "" if np.isfinite(width) else TOO_FEW)
+        _unsupported(model, need) or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
         for need, few, width in zip(needs, hidden, intervals.high - intervals.low, strict=True)
     ]
     notes = _notes(model, frozenset().union(*(columns for need in needs for columns in need)))
@@ -217,7 +221,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
 def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
     """What a table says to an estimator, in one form; shares in place of a quantile."""
     if isinstance(estimator, Quantile):
-        return partial(steps, estimator)
+        return partial(cumulative_shares, estimator)
     if isinstance(estimator, Question):
         return partial(estimate, estimator)
     if not callable(estimator):
@@ -273,7 +277,9 @@ def _intervals(
         gaps = np.where(gappy, half / pooled.half, 1.0)
         if mixed.any():
             used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))
-            rows = copies.weigh(dealt(copies.reference_sample, used, np.random.default_rng([copies.seed, 4])))
+            rows = copies.weigh(
+                reassign_within_bins(copies.reference_sample, used, np.random.default_rng([copies.seed, 4]))
+            )
             moved = ask(rows, None).values - ask(copies.reference_sample, None).values
             half = np.where(mixed, widened(half, np.abs(moved)), half)
         noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
@@ -282,14 +288,14 @@ def _intervals(
 
 def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tuple[tuple[str, ...], _Intervals]:
     """The names of groups, and the intervals of quantiles that those of shares make."""
-    numbers = ladder(question, model.schema)
+    numbers = support(question, model.schema)
     names = tuple(", ".join(names) for names in question.compile(model.schema).groups or [()])
     found = np.full((len(names), 5), np.nan)
     for group, (value, low, high, noise, gaps) in enumerate(
         zip(*(_parts(part, len(numbers)) for part in shares), strict=True)
     ):
         if np.isfinite(high[:-1] - low[:-1]).all():
-            rung = on_ladder(question.q, value, (high - low) / 2)
+            rung = quantile_bounds(question.q, value, (high - low) / 2)
             told = min(rung.place, max(0, len(numbers) - 2))  # the share up to the last number is 1 without noise
             found[group] = (*numbers[[rung.place, rung.low, rung.high]], noise[told], gaps[told])
     return names, _Intervals(*found.T)
@@ -309,7 +315,7 @@ def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def _scarce(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:
+def _below_noise_groups(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:
     """Whether noise hides one of the cells that make each group, in the released tables of all columns asked for.
 
     Models lift counts below zero, so that rare groups have more rows in copies than there are.
@@ -324,7 +330,7 @@ def _scarce(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) 
     return found
 
 
-def _hidden(said: Sequence[Estimates]) -> list[bool]:
+def _below_noise(said: Sequence[Estimates]) -> list[bool]:
     """Whether noise hides the rows that each estimate rests on, where these are known.
 
     It does if their number in the copies is less than 1.96 times what it varies by: none may be there at all.
@@ -391,7 +397,7 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
 
     Far out is in the first or the last learned bin, if that is wider than all between these two.
     """
-    column = averaged(question)
+    column = bin_mean_column(question)
     if column is None or column not in model.within_bin_counts or question.bounds or noise < MOSTLY_NOISE:
         return []
     line = model.schema[column]

@@ -48,7 +48,7 @@ Estimator = Callable[[Table], Estimates]
 Bools = NDArray[np.bool_]
 
 
-def needs_of(estimator: Estimator, table: Table, said: Estimates) -> list[list[frozenset[int]]]:
+def required_columns(estimator: Estimator, table: Table, said: Estimates) -> list[list[frozenset[int]]]:
     """For each estimate the sets of columns, by position, that must have been measured in one table each.
 
     Args:
@@ -130,7 +130,7 @@ def binned(schema: Schema, columns: Iterable[int]) -> list[int]:
     ]
 
 
-def dealt(table: Table, columns: Iterable[int], rng: np.random.Generator) -> Table:
+def reassign_within_bins(table: Table, columns: Iterable[int], rng: np.random.Generator) -> Table:
     """The rows, with the values inside bins of these columns dealt by the cells of the others among them."""
     columns = sorted(columns)
     sizes = [column.size for column in table.schema.columns]

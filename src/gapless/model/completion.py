@@ -22,12 +22,12 @@ import numpy as np
 
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal, Measurement, pooled_margin
-from gapless.model.messages import sum_out
+from gapless.model.message_passing import sum_out
 from gapless.types import Floats
 
 EM_STEPS = 50
-ROUNDS = 2  # of filling
-ROWS = 15_000
+FILL_ROUNDS = 2  # of filling
+SAMPLE_ROWS = 15_000
 
 
 def complete_table(table: Floats, sizes: Sequence[int], steps: int = EM_STEPS) -> Floats:
@@ -64,7 +64,7 @@ def complete_model(
     *,
     zeros: Sequence[tuple[Marginal, np.ndarray]] = (),
     cap_cells: int,
-    closely: bool = False,
+    follow_noise: bool = False,
     seed: int = 0,
 ) -> GraphicalModel:
     """The distribution of complete rows behind a model of rows with gaps.
@@ -75,7 +75,7 @@ def complete_model(
         measured: The marginals that were measured, with the noise in each cell.
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
-        closely: Whether the model follows its tables at the end, as in `GraphicalModel.fit`.
+        follow_noise: Whether the model follows its tables at the end, as in `GraphicalModel.fit`.
         seed: Of the draws; public, so that the same released values always give the same model.
     """
     if tuple(sizes) == gapped.sizes:
@@ -87,52 +87,61 @@ def complete_model(
         for marginal, table in zip(largest, gapped.marginals(largest), strict=True)
     ]
 
-    def refit(tables: Sequence[Measurement], start: GraphicalModel, *, closely: bool = False) -> GraphicalModel:
+    def refit(tables: Sequence[Measurement], start: GraphicalModel, *, follow_noise: bool = False) -> GraphicalModel:
         inner = [
             Measurement(marginal, pooled_margin(marginal, tables)[0], noise)
             for marginal, noise in measured.items()
             if marginal not in largest
         ]
         return GraphicalModel.fit(
-            sizes, [*inner, *tables], total=gapped.total, start=start, closely=closely, zeros=zeros, cap_cells=cap_cells
+            sizes,
+            [*inner, *tables],
+            total=gapped.total,
+            start=start,
+            follow_noise=follow_noise,
+            zeros=zeros,
+            cap_cells=cap_cells,
         )
 
     # What is known of complete rows is the place to begin: the potentials of their cells.
     complete = {columns: table[tuple(slice(sizes[c]) for c in columns)] for columns, table in gapped.potentials.items()}
     model = refit(tables, GraphicalModel(sizes, complete, gapped.total))
     rng = np.random.default_rng(seed)
-    rows = gapped.sample(ROWS, rng).astype(np.int64)
+    rows = gapped.sample(SAMPLE_ROWS, rng).astype(np.int64)
     observed = np.where(rows < np.array(sizes), rows, -1)
     lacking = (observed < 0).any(axis=1)
     if not lacking.any():
-        return refit(tables, model, closely=True) if closely else model
-    for turn in range(1, ROUNDS + 1):
+        return refit(tables, model, follow_noise=True) if follow_noise else model
+    for turn in range(1, FILL_ROUNDS + 1):
         filled = observed.copy()
         filled[lacking] = model.fill(observed[lacking], lambda: rng.random(lacking.sum()))
         margins = [
-            gapped.total * shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
+            gapped.total
+            * james_stein(np.bincount(codes, minlength=size) / SAMPLE_ROWS, model.marginal([c]), (seen < 0).sum())
             for c, (codes, seen, size) in enumerate(zip(filled.T, observed.T, sizes, strict=True))
         ]
         tables = [
-            Measurement(table.columns, _rake(table.counts, [margins[c] for c in table.columns]), table.noise_std)
+            Measurement(
+                table.columns, _rake_to_margins(table.counts, [margins[c] for c in table.columns]), table.noise_std
+            )
             for table in tables
         ]
-        model = refit(tables, model, closely=closely and turn == ROUNDS)
+        model = refit(tables, model, follow_noise=follow_noise and turn == FILL_ROUNDS)
     return model
 
 
-def shrunk(sampled: Floats, before: Floats, drawn: int) -> Floats:
+def james_stein(sampled: Floats, before: Floats, drawn: int) -> Floats:
     """A sampled margin, drawn back to the one before as far as the chance in `drawn` filled cells explains the move.
 
     The positive-part James-Stein estimate: the move is kept if it is large beside the variance of the draws.
     """
     move = sampled - before
-    chance = drawn * (1 - float((sampled**2).sum())) / ROWS**2
+    chance = drawn * (1 - float((sampled**2).sum())) / SAMPLE_ROWS**2
     size = float((move**2).sum())
     return before + max(0.0, 1 - chance / size) * move if size > 0 else before
 
 
-def _rake(table: Floats, margins: Sequence[Floats], rounds: int = 20) -> Floats:
+def _rake_to_margins(table: Floats, margins: Sequence[Floats], rounds: int = 20) -> Floats:
     """Scale a table along each axis in turn until its margins are those given."""
     table = table + 1e-12 * table.sum() / table.size
     for _ in range(rounds):

@@ -43,7 +43,7 @@ from gapless.types import Floats
 
 NEAR = 0.5  # noise_std up to which a count is small
 EMPTY_STD = 0.25  # what is still unknown of an empty cell, in noise_std
-BEYOND_DOUBT = 5.0  # noise_std from which a cell that nobody expected is there
+CERTAIN_STD = 5.0  # noise_std from which a cell that nobody expected is there
 STEPS = 50
 
 _LEAST_START = 1e-3
@@ -76,7 +76,7 @@ class Denoised(NamedTuple):
 
 
 def denoise(
-    table: Floats, noise_std: float, margins_std: Sequence[float], *, among: tuple[slice, ...] | None = None
+    table: Floats, noise_std: float, margins_std: Sequence[float], *, region: tuple[slice, ...] | None = None
 ) -> Denoised:
     """Draw empty cells to zero, and leave margins, which other tables know too, as far as they are known.
 
@@ -88,21 +88,21 @@ def denoise(
         table: noisy counts; those of one column stay as they are.
         noise_std: of each cell.
         margins_std: for each axis the noise of its margin, by all tables together (`margin_noise`).
-        among: the cells that may be empty; all, if not given.
+        region: The cells that may be empty; all, if not given.
     """
     if table.ndim < 2:
         return Denoised.plain(table)
-    part, expected = among or (slice(None),) * table.ndim, _independent(table)
+    part, expected = region or (slice(None),) * table.ndim, _independent_table(table)
     empty, there = np.zeros_like(table), np.zeros(table.shape, dtype=np.bool_)
     empty[part] = emptiness(table[part], noise_std)
-    there[part] = ((table > BEYOND_DOUBT * noise_std) & (expected < noise_std))[part]
+    there[part] = ((table > CERTAIN_STD * noise_std) & (expected < noise_std))[part]
     if not (empty.any() or there.any()):
         return Denoised.plain(table)
     seen = np.where(there, table, np.maximum(1 - empty, _LEAST_START) * expected)
     start = _raked(seen, expected) / np.maximum(expected, 1e-300)
     variance = 1 - empty * (1 - EMPTY_STD**2)
     loose = [(std / noise_std) ** 2 for std in margins_std]
-    return Denoised(_with_margins(table * (1 - empty), variance, table, loose), variance, start)
+    return Denoised(_restore_margins(table * (1 - empty), variance, table, loose), variance, start)
 
 
 def margin_noise(sizes: Sequence[int], noise: Mapping[Marginal, float]) -> list[float]:
@@ -123,7 +123,7 @@ def emptiness(table: Floats, noise_std: float) -> Floats:
     >>> bool(emptiness(np.full((20, 20), 5.0), 10.0).any())  # small, but as many as independent columns expect
     False
     """
-    expected, small = _independent(table), _small(table / noise_std)
+    expected, small = _independent_table(table), _probability_small(table / noise_std)
     octave = np.maximum(np.log2(np.maximum(expected / noise_std, 1e-300)), _LEAST_OCTAVE).astype(np.int64).ravel()
     octave -= octave.min()
     found, chance, looked_for = (
@@ -134,7 +134,7 @@ def emptiness(table: Floats, noise_std: float) -> Floats:
     return np.clip(4 * small * lacking - 2, 0.0, 1.0)
 
 
-def _small(counts: Floats) -> Floats:
+def _probability_small(counts: Floats) -> Floats:
     """The posterior probability that each true count is at most `NEAR`, all in units of noise."""
     bins = np.clip(np.floor((counts - _LOWEST) / _WIDTH), 0, len(_SEEN)).astype(np.int64)
     many = np.bincount(bins.ravel(), minlength=len(_SEEN) + 1)[:-1]
@@ -146,7 +146,7 @@ def _small(counts: Floats) -> Floats:
     return np.append(small, 0.0)[bins]
 
 
-def _independent(table: Floats) -> Floats:
+def _independent_table(table: Floats) -> Floats:
     """What the margins of a table would make of it if its columns were independent."""
     total = max(1.0, float(table.sum()))
     expected = np.full(table.shape, total)
@@ -155,7 +155,7 @@ def _independent(table: Floats) -> Floats:
     return expected
 
 
-def _with_margins(table: Floats, variance: Floats, like: Floats, loose: Sequence[float]) -> Floats:
+def _restore_margins(table: Floats, variance: Floats, like: Floats, loose: Sequence[float]) -> Floats:
     """The table nearest to this one and to the margins of another, whose variances are `loose`, axis after axis."""
     axes = _other_axes(table)
     shifts: list[Floats | float] = [0.0] * len(axes)
@@ -189,21 +189,21 @@ _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible
 Margin = tuple[tuple[int, ...], Floats]  # the axes that are summed out of a table, and what is left in as many axes
 
 
-class Aim(NamedTuple):
+class FitTarget(NamedTuple):
     """What a marginal moves towards in a sweep and how reluctantly.
 
     `variance` is that of each cell in units of noise_std². `pairs` are margins it moves towards as well, each with the
     axes that are summed out.
     """
 
-    target: Floats
+    counts: Floats
     variance: Floats
     noise_std: float
     reluctance: float
-    pairs: tuple[Margin, ...] = ()
+    pair_margins: tuple[Margin, ...] = ()
 
 
-def shown_of(
+def denoise_all(
     sizes: Sizes, targets: Mapping[Marginal, tuple[Floats, float]], *, fresh: bool
 ) -> dict[Marginal, tuple[Denoised, float]]:
     """What the sweeps aim at; a fresh fit draws empty cells to zero, and begins where a table leaves no doubt.
@@ -220,11 +220,11 @@ def shown_of(
     }
 
 
-def aims_of(shown: Mapping[Marginal, tuple[Denoised, float]], step: float = STEP) -> dict[Marginal, Aim]:
+def fit_targets(shown: Mapping[Marginal, tuple[Denoised, float]], step: float = STEP) -> dict[Marginal, FitTarget]:
     """Tables and their noise as aims: noisier ones are approached more reluctantly."""
     typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in shown.values()])) if shown else 1.0
     return {
-        columns: Aim(
+        columns: FitTarget(
             table.counts.ravel(),
             table.variance.ravel(),
             noise_std,
@@ -234,9 +234,9 @@ def aims_of(shown: Mapping[Marginal, tuple[Denoised, float]], step: float = STEP
     }
 
 
-def towards(aim: Aim, now: Floats, total: float) -> Floats:
+def proximal_step(aim: FitTarget, now: Floats, total: float) -> Floats:
     """Solve (ν - target) / variance + reluctance · log(ν / now) = -λ for the λ that makes ν sum to `total`."""
-    possible, goal, scale = now > 0, aim.target / aim.variance, aim.reluctance * aim.variance
+    possible, goal, scale = now > 0, aim.counts / aim.variance, aim.reluctance * aim.variance
     logs = np.full_like(now, -np.inf)
     np.log(now / scale, out=logs, where=possible)
     least = float((goal - now / aim.variance)[possible].min())  # every cell would grow: λ is not below this
@@ -250,23 +250,23 @@ def towards(aim: Aim, now: Floats, total: float) -> Floats:
     return np.asarray(np.maximum(scale * omega, _FLOOR * total))
 
 
-def towards_pairs(aim: Aim, table: Floats, total: float) -> Floats:
+def pair_step(aim: FitTarget, table: Floats, total: float) -> Floats:
     """A step towards each pair: solve ν - target + reluctance · log(ν / now) = 0; then back to the total."""
-    for gone, target in aim.pairs:
+    for gone, target in aim.pair_margins:
         now = np.maximum(table.sum(axis=gone, keepdims=True), _FLOOR * total)
         pair = aim.reluctance * wrightomega(target / aim.reluctance + np.log(now / aim.reluctance))
         table = table * (pair / now)
     return np.asarray(np.maximum(table * (total / table.sum()), _FLOOR * total))
 
 
-def pairs_of(columns: Marginal, table: Floats, whole: int) -> tuple[Margin, ...]:
+def pair_margins(columns: Marginal, table: Floats, unmerged: int) -> tuple[Margin, ...]:
     """The margins of each two columns before `whole`, of a table of more."""
-    places = [place for place, column in enumerate(columns) if column < whole]
+    places = [place for place, column in enumerate(columns) if column < unmerged]
     gone = [tuple(axis for axis in range(table.ndim) if axis not in pair) for pair in combinations(places, 2)]
     return tuple((axes, table.sum(axis=axes, keepdims=True)) for axes in gone if axes)
 
 
-def ratio(new: Floats, old: Floats) -> Floats:
+def safe_ratio(new: Floats, old: Floats) -> Floats:
     """What turns `old` into `new`; 1 where there is nothing to turn."""
     ratio = np.ones_like(new)
     np.divide(new, old, out=ratio, where=old > 1e-290)

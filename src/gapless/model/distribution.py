@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.sampling import Chance, pick
+from gapless.model.sampling import UniformDraws, inverse_sample
 from gapless.types import Floats
 
 
@@ -51,7 +51,7 @@ class HasMarginal(Protocol):
 class CanFill(Protocol):
     """A distribution that can be drawn from given some of a row's cells."""
 
-    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
+    def fill(self, given: NDArray[np.int64], chance: UniformDraws) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
 
 
@@ -79,14 +79,14 @@ class Product:
         """Rows × columns of codes; each column's counts are as near to their expectation as whole numbers are."""
         codes = np.empty((rows, len(self.probabilities)), dtype=np.int64, order="F")
         for column, one in enumerate(self.probabilities):
-            codes[:, column] = spread(one, rows, rng)
+            codes[:, column] = systematic_codes(one, rows, rng)
         return codes
 
-    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
+    def fill(self, given: NDArray[np.int64], chance: UniformDraws) -> NDArray[np.int64]:
         """Rows × columns of codes, those that are -1 drawn: a map of each row and its own draws."""
         codes = given.copy()
         for column, one in enumerate(self.probabilities):
-            cells = pick(one[None, :], np.zeros(len(given), dtype=np.int64), chance())
+            cells = inverse_sample(one[None, :], np.zeros(len(given), dtype=np.int64), chance())
             codes[:, column] = np.where(given[:, column] < 0, cells, given[:, column])
         return codes
 
@@ -100,7 +100,7 @@ class Product:
         return cls(tuple(arrays[str(i)] for i in range(len(arrays))))
 
 
-def spread(probabilities: Floats, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def systematic_codes(probabilities: Floats, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Codes in random order whose counts differ from rows × probabilities by less than one each.
 
     The whole parts are certain, the fractions are drawn by systematic sampling: expectations are exact.

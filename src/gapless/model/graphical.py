@@ -45,11 +45,11 @@ from typing import ClassVar
 import numpy as np
 
 from gapless.errors import ModelError
-from gapless.model.denoise import EXPLAINED, aims_of, shown_of
+from gapless.model.denoise import EXPLAINED, denoise_all, fit_targets
 from gapless.model.junction import JunctionTree, Sizes
-from gapless.model.marginal import Marginal, Measurement, estimate_total, reconcile, sum_to
-from gapless.model.messages import Engine
-from gapless.model.sampling import Chance, sample, sample_given
+from gapless.model.marginal import Marginal, Measurement, estimate_total, marginalize, reconcile
+from gapless.model.message_passing import JunctionTreeInference
+from gapless.model.sampling import UniformDraws, sample, sample_given
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
@@ -81,8 +81,8 @@ class GraphicalModel:
         total: float | None = None,
         sweeps: int = 200,
         start: "GraphicalModel | None" = None,
-        closely: bool = False,
-        whole: int = 0,
+        follow_noise: bool = False,
+        unmerged: int = 0,
         zeros: Iterable[tuple[Marginal, np.ndarray]] = (),
         cap_cells: int = 4_000_000,
     ) -> "GraphicalModel":
@@ -94,9 +94,9 @@ class GraphicalModel:
             total: The number of rows; by default what the measurements say. Less than one row counts as one.
             sweeps: How often every marginal is brought closer to its measurement, at the most.
             start: A model to go on from: potentials of marginals that are measured again are kept.
-            closely: Whether to follow the measurements, noise and all: no end where noise explains the rest, no cells
-                drawn to zero. Less bias, for more noise.
-            whole: As many of the first columns are such, and not merged ones: a fit that follows its measurements
+            follow_noise: Whether to follow the measurements, noise and all: no end where noise explains the rest, no
+                cells drawn to zero. Less bias, for more noise.
+            unmerged: As many of the first columns are such, and not merged ones: a fit that follows its measurements
                 follows the pairs of these in larger tables too.
             zeros: Forbidden cells: columns and a table that is true where no row may be. They hold exactly.
             cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
@@ -110,18 +110,22 @@ class GraphicalModel:
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
-        shown = shown_of(sizes, targets, fresh=start is None and not closely)
+        shown = denoise_all(sizes, targets, fresh=start is None and not follow_noise)
         for columns, (table, _) in shown.items():
             potentials[columns] += np.log(np.maximum(table.start, _LEAST))
         for columns, forbidden in zeros:
             key = tuple(sorted(columns))
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
-            potentials[key] = np.where(sum_to(forbidden, columns, key), -np.inf, old)
-        engine = Engine(sizes, potentials, cap_cells)
+            potentials[key] = np.where(marginalize(forbidden, columns, key), -np.inf, old)
+        engine = JunctionTreeInference(sizes, potentials, cap_cells)
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            excess = engine.follow(shown, total, whole) if closely else engine.approach(aims_of(shown), total, sweeps)
+            excess = (
+                engine.fit_closely(shown, total, unmerged)
+                if follow_noise
+                else engine.fit_within_noise(fit_targets(shown), total, sweeps)
+            )
         model = GraphicalModel(sizes, engine.potentials(), total)
         model.unexplained = tuple(columns for columns in targets if excess[columns] > EXPLAINED)
         model.__dict__["_engine"] = engine
@@ -129,8 +133,8 @@ class GraphicalModel:
         return model
 
     @cached_property
-    def _engine(self) -> Engine:
-        engine = Engine(self.sizes, self.potentials, None)
+    def _engine(self) -> JunctionTreeInference:
+        engine = JunctionTreeInference(self.sizes, self.potentials, None)
         engine.calibrate()
         return engine
 
@@ -143,7 +147,7 @@ class GraphicalModel:
         """The probabilities of any set of columns, one axis per column in the order given.
 
         Raises:
-            ModelError: A table on the way would have more than `LARGEST_TABLE` cells (`gapless.model.messages`).
+            ModelError: A table on the way would have more than `LARGEST_TABLE` cells (`gapless.model.message_passing`).
         """
         columns = tuple(int(column) for column in columns)
         if len(set(columns)) != len(columns) or not set(columns) <= set(range(len(self.sizes))):
@@ -151,16 +155,16 @@ class GraphicalModel:
                 f"no marginal of columns {columns} in a model of {plural(len(self.sizes), 'column')}",
                 hint=f"different numbers from 0 to {len(self.sizes) - 1}",
             )
-        home = self.tree.home(columns)
+        home = self.tree.smallest_clique(columns)
         if home is None:
-            return self._engine.far(columns) if columns else np.array(1.0)
-        return sum_to(self._engine.tables[home], self.tree.bags[home], columns)
+            return self._engine.distant_marginal(columns) if columns else np.array(1.0)
+        return marginalize(self._engine.tables[home], self.tree.cliques[home], columns)
 
     def marginals(self, wanted: Iterable[Sequence[int]]) -> list[Floats]:
         """Many marginals at once: pairs far apart in the tree share their way through it."""
         wanted = [tuple(columns) for columns in wanted]
-        far = {tuple(sorted(c)) for c in wanted if len(set(c)) == 2 and self.tree.home(c) is None}
-        pairs = self._engine.pairs(far) if len(far) > 1 else {}
+        far = {tuple(sorted(c)) for c in wanted if len(set(c)) == 2 and self.tree.smallest_clique(c) is None}
+        pairs = self._engine.distant_pairs(far) if len(far) > 1 else {}
         return [
             self.marginal(columns) if (pair := tuple(sorted(columns))) not in pairs
             else pairs[pair] if pair == columns else pairs[pair].T
@@ -171,7 +175,7 @@ class GraphicalModel:
         """Rows × columns of codes; the same state of the generator gives the same rows."""
         return sample(self._engine.tree, self._engine.tables, rows, rng)
 
-    def fill(self, given: Integers, chance: Chance) -> Codes:
+    def fill(self, given: Integers, chance: UniformDraws) -> Codes:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         They are drawn from their law given the others, exactly and independently for each row.

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from math import prod
 
 Sizes = tuple[int, ...]
-Bag = tuple[int, ...]
+Clique = tuple[int, ...]
 Cost = Callable[[int, list[int], Sizes], int]
 
 
@@ -34,40 +34,40 @@ class JunctionTree:
     """
 
     sizes: Sizes
-    bags: tuple[Bag, ...]
+    cliques: tuple[Clique, ...]
     parents: tuple[int, ...]
     shared: tuple[int, ...]
 
     @cached_property
     def cells(self) -> int:
         """The cells of all bags together."""
-        return sum(self.cells_of(bag) for bag in self.bags)
+        return sum(self.cells_of(bag) for bag in self.cliques)
 
     def cells_of(self, columns: Iterable[int]) -> int:
         """The number of cells of one marginal."""
         return prod(self.sizes[column] for column in columns)
 
     @cached_property
-    def kids(self) -> list[list[int]]:
+    def children(self) -> list[list[int]]:
         """The children of each bag."""
-        kids: list[list[int]] = [[] for _ in self.bags]
+        kids: list[list[int]] = [[] for _ in self.cliques]
         for place, parent in enumerate(self.parents[1:], start=1):
             kids[parent].append(place)
         return kids
 
-    def link(self, place: int) -> Bag:
+    def separator(self, place: int) -> Clique:
         """The columns that a bag shares with its parent."""
-        return self.bags[place][: self.shared[place]]
+        return self.cliques[place][: self.shared[place]]
 
-    def home(self, columns: Iterable[int]) -> int | None:
+    def smallest_clique(self, columns: Iterable[int]) -> int | None:
         """The smallest bag that holds all these columns, if there is one."""
         wanted = _mask(columns)
         return next((place for mask, place in self._by_size if not wanted & ~mask), None)
 
     @cached_property
     def _by_size(self) -> list[tuple[int, int]]:
-        places = sorted(range(len(self.bags)), key=lambda place: self.cells_of(self.bags[place]))
-        return [(_mask(self.bags[place]), place) for place in places]
+        places = sorted(range(len(self.cliques)), key=lambda place: self.cells_of(self.cliques[place]))
+        return [(_mask(self.cliques[place]), place) for place in places]
 
 
 def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> JunctionTree:
@@ -76,8 +76,8 @@ def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> J
     Every column gets a place, also those in no marginal. The same input always gives the same tree.
     """
     sizes = tuple(sizes)
-    left = list(_smallest_bags(sizes, _neighbours(len(sizes), marginals)))
-    bags: list[Bag] = []
+    left = list(_smallest_cliques(sizes, _neighbours(len(sizes), marginals)))
+    bags: list[Clique] = []
     parents: list[int] = []
     shared: list[int] = []
     joined = dict.fromkeys(left, (0, -1))  # the widest link of each waiting bag to the tree, and where it leads
@@ -100,10 +100,10 @@ def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> J
 def cells(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> int:
     """The cells that `junction_tree` would need for these marginals: the price of a model before it is fitted."""
     sizes = tuple(sizes)
-    return sum(_cells(bag, sizes) for bag in _smallest_bags(sizes, _neighbours(len(sizes), marginals)))
+    return sum(_cells(bag, sizes) for bag in _smallest_cliques(sizes, _neighbours(len(sizes), marginals)))
 
 
-def pair_growth(tree: JunctionTree) -> list[list[int]]:
+def cell_growth(tree: JunctionTree) -> list[list[int]]:
     """For each two columns, a bound on the cells that a tree grows by when they share a marginal.
 
     Two columns of one bag cost nothing. Otherwise they get a bag of their own if they lie in separate parts, or one of
@@ -114,7 +114,7 @@ def pair_growth(tree: JunctionTree) -> list[list[int]]:
     for i in columns:
         reached: dict[int, int] = {}
         for place, price in _prices(tree, i).items():
-            for j in tree.bags[place]:
+            for j in tree.cliques[place]:
                 reached[j] = min(price, reached.get(j, price))
         for j, price in reached.items():
             growth[i][j] = price
@@ -123,14 +123,14 @@ def pair_growth(tree: JunctionTree) -> list[list[int]]:
 
 def _prices(tree: JunctionTree, column: int) -> dict[int, int]:
     """For each bag that is connected to the column's own: the cells it takes to bring the column there."""
-    prices = {place: 0 for place, bag in enumerate(tree.bags) if column in bag}
+    prices = {place: 0 for place, bag in enumerate(tree.cliques) if column in bag}
     frontier = list(prices)
     while frontier:
         here = frontier.pop()
-        for there in (*tree.kids[here], tree.parents[here]):
+        for there in (*tree.children[here], tree.parents[here]):
             shared = tree.shared[max(here, there)]  # children come after their parents
             if shared and there not in prices:
-                prices[there] = prices[here] + tree.cells_of(tree.bags[there]) * (tree.sizes[column] - 1)
+                prices[there] = prices[here] + tree.cells_of(tree.cliques[there]) * (tree.sizes[column] - 1)
                 frontier.append(there)
     return prices
 
@@ -146,7 +146,7 @@ def _neighbours(columns: int, marginals: Iterable[Iterable[int]]) -> tuple[int, 
 
 
 @lru_cache(maxsize=4096)
-def _smallest_bags(sizes: Sizes, neighbours: tuple[int, ...]) -> tuple[int, ...]:
+def _smallest_cliques(sizes: Sizes, neighbours: tuple[int, ...]) -> tuple[int, ...]:
     """The maximal bags of the cheapest elimination."""
     found = (_eliminate(sizes, list(neighbours), cost) for cost in (_weight, _fill))
     return min(found, key=lambda bags: sum(_cells(bag, sizes) for bag in bags))

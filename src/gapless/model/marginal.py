@@ -85,13 +85,13 @@ def reconcile(
         for part in _subsets(columns):
             weight = precision / prod(sizes[column] for column in columns if column not in part)
             old, known = effects.get(part, (np.array(0.0), 0.0))
-            new = (known * old + weight * _effect(sum_to(each.counts, each.columns, part))) / (known + weight)
+            new = (known * old + weight * _effect(marginalize(each.counts, each.columns, part))) / (known + weight)
             effects[part] = (new, known + weight)
     effects[()] = (np.array(float(total)), 1.0)
     return {columns: (_assemble(sizes, columns, effects), 1 / sqrt(known)) for columns, known in precisions.items()}
 
 
-def sum_to(table: Floats, axes: Marginal, keep: Marginal) -> Floats:
+def marginalize(table: Floats, axes: Marginal, keep: Marginal) -> Floats:
     """The marginal of a table, its axes in the order of `keep`."""
     total = table.sum(axis=tuple(axis for axis, column in enumerate(axes) if column not in keep))
     left = [column for column in axes if column in keep]
@@ -106,7 +106,7 @@ def pooled_margin(columns: Marginal, tables: Iterable[Measurement]) -> tuple[Flo
     total, precision = np.zeros(()), 0.0
     for table in tables:
         if set(columns) <= set(table.columns):
-            counts = sum_to(table.counts, table.columns, columns)
+            counts = marginalize(table.counts, table.columns, columns)
             weight = table.noise_std**-2 * counts.size / table.counts.size
             total, precision = total + weight * counts, precision + weight
     return total / precision if precision else total, precision
@@ -119,8 +119,8 @@ def contract(one: Floats, axes: Marginal, other: Floats, others: Marginal, out: 
     gone = tuple(column for column in axes if column in others and column not in out)
     left = tuple(column for column in axes if column in out and column not in others)
     right = tuple(column for column in others if column in out and column not in axes)
-    first = sum_to(one, axes, batch + left + gone)
-    second = sum_to(other, others, batch + gone + right)
+    first = marginalize(one, axes, batch + left + gone)
+    second = marginalize(other, others, batch + gone + right)
     cells = [prod(size[column] for column in part) for part in (batch, left, gone, right)]
     result = multiply(first.reshape(cells[0], cells[1], cells[2]), second.reshape(cells[0], cells[2], cells[3]))
     order = batch + left + right
@@ -137,7 +137,7 @@ def multiply(left: Floats, right: Floats) -> Floats:
     return result
 
 
-def cramers_v(law: Floats) -> float | None:
+def cramers_v(joint: Floats) -> float | None:
     r"""How far the two columns of a joint law are from independent: 0 if they are, 1 if one decides the other.
 
     .. math:: V = \sqrt{\frac{\phi^2}{\min(r, c) - 1}}, \qquad
@@ -152,12 +152,12 @@ def cramers_v(law: Floats) -> float | None:
     >>> cramers_v(np.array([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]))
     1.0
     """
-    rows, columns = law.sum(axis=1), law.sum(axis=0)
-    law, rows, columns = law[rows > 0][:, columns > 0], rows[rows > 0], columns[columns > 0]
-    if min(law.shape) < 2:
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    joint, rows, columns = joint[rows > 0][:, columns > 0], rows[rows > 0], columns[columns > 0]
+    if min(joint.shape) < 2:
         return None
     independent = np.outer(rows, columns)
-    return min(1.0, sqrt(float(((law - independent) ** 2 / independent).sum()) / (min(law.shape) - 1)))
+    return min(1.0, sqrt(float(((joint - independent) ** 2 / independent).sum()) / (min(joint.shape) - 1)))
 
 
 def _subsets(columns: Marginal) -> Iterable[Marginal]:

@@ -17,10 +17,10 @@ from gapless.model.junction import JunctionTree
 from gapless.model.marginal import Marginal
 from gapless.types import Codes, Floats, Integers
 
-Chance = Callable[[], Floats]  # a fresh number from [0, 1) for every row, at each call
+UniformDraws = Callable[[], Floats]  # a fresh number from [0, 1) for every row, at each call
 
-LEAST = 1e-5  # share of a cell that shifts of logits can represent
-ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
+LEAST_SHARE = 1e-5  # share of a cell that shifts of logits can represent
+SORT_COLUMNS = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
 _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 
@@ -28,14 +28,14 @@ _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 def sample(tree: JunctionTree, tables: Sequence[Floats], rows: int, rng: np.random.Generator) -> Codes:
     """Rows × columns of codes; `tables` holds the probabilities of each bag."""
     codes = np.empty((rows, len(tree.sizes)), dtype=code_dtype(tree.sizes), order="F")
-    for bag, shared, table in zip(tree.bags, tree.shared, tables, strict=True):
+    for bag, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
         groups = _ravel(codes, bag[:shared], tree)
-        cells = allot(table.reshape(tree.cells_of(bag[:shared]), -1), groups, rng)
+        cells = systematic_by_group(table.reshape(tree.cells_of(bag[:shared]), -1), groups, rng)
         _unravel(codes, slice(None), cells, bag[shared:], tree)
     return codes
 
 
-def allot(probabilities: Floats, groups: Integers, rng: np.random.Generator) -> Integers:
+def systematic_by_group(probabilities: Floats, groups: Integers, rng: np.random.Generator) -> Integers:
     """A cell for every row; row r of `groups` follows the law in that row of `probabilities`."""
     sizes = np.bincount(groups, minlength=len(probabilities))
     present = np.flatnonzero(sizes)
@@ -57,7 +57,7 @@ def allot(probabilities: Floats, groups: Integers, rng: np.random.Generator) -> 
     return chosen
 
 
-def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, chance: Chance) -> Codes:
+def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, chance: UniformDraws) -> Codes:
     """Fill the cells that are -1, row by row, from the model's law given the other cells of the row.
 
     What is known sends messages up the tree; then every bag is drawn on the way down. A combination that the model
@@ -68,25 +68,25 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, 
     stands on this (docs/proofs/stability.md).
     """
     laws = []
-    for bag, shared, table in zip(tree.bags, tree.shared, tables, strict=True):
+    for bag, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
         joint = table.reshape(tree.cells_of(bag[:shared]), -1)
         laws.append((joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)).reshape(table.shape))
     first, who = _distinct(_ravel_all(given + 1, [size + 1 for size in tree.sizes]))
     spans = np.where(given[first] < 0, tree.sizes, 1)
-    links = map(tree.link, range(len(tree.bags)))
+    links = map(tree.separator, range(len(tree.cliques)))
     entries = np.array([spans[:, link].prod(axis=1) for link in links]).sum(axis=0).cumsum()
     ends = np.searchsorted(entries, np.arange(0, entries[-1:].sum() + _CELLS, _CELLS), side="right")
     order = np.argsort(who, kind="stable")
     codes = np.empty(given.shape, dtype=code_dtype(tree.sizes), order="F")
-    draws = [chance() for _ in tree.bags]
+    draws = [chance() for _ in tree.cliques]
     for begin, end in pairwise(ends.tolist()):
         rows = order[slice(*np.searchsorted(who[order], [begin, end]))]
-        evidence = _Evidence(tree, laws, given[first[begin:end]])
+        evidence = _ConditionalSampler(tree, laws, given[first[begin:end]])
         codes[rows] = evidence.draw(who[rows] - begin, [draw[rows] for draw in draws])
     return codes
 
 
-class _Evidence:
+class _ConditionalSampler:
     """Different states of knowledge about a row, and the messages each sends from every bag to its parent.
 
     A message has an entry for each combination of the shared columns that the state leaves open. Those of all states
@@ -94,21 +94,21 @@ class _Evidence:
     for those of a known one.
     """
 
-    def __init__(self, tree: JunctionTree, laws: Sequence[Floats], given: Integers) -> None:
+    def __init__(self, tree: JunctionTree, conditionals: Sequence[Floats], given: Integers) -> None:
         self.tree = tree
-        self.laws = laws
+        self.conditionals = conditionals
         self.given = given
         self.known = given >= 0
         self.begins: dict[int, Integers] = {}
         self.strides: dict[int, dict[int, Integers]] = {}
         self.messages: dict[int, Floats] = {}
-        for place in range(len(tree.bags) - 1, 0, -1):
+        for place in range(len(tree.cliques) - 1, 0, -1):
             self._send(place)
 
     def draw(self, who: Integers, draws: Sequence[Floats]) -> Integers:
         """A full row for each state of knowledge named in `who`; `draws` has a number for each bag and row."""
         codes = self.given[who]
-        for place, (bag, shared) in enumerate(zip(self.tree.bags, self.tree.shared, strict=True)):
+        for place, (bag, shared) in enumerate(zip(self.tree.cliques, self.tree.shared, strict=True)):
             link = bag[:shared]
             for states, free in self._patterns(bag[shared:]):
                 rows = np.flatnonzero(states[who]) if free else np.empty(0, dtype=np.int64)
@@ -120,12 +120,12 @@ class _Evidence:
                     some = first[begin:end]
                     weights = self._weights(place, who[some], codes[some], free).reshape(len(some), -1)
                     inside = slice(*np.searchsorted(group, [begin, end]))
-                    cells = pick(weights, group[inside] - begin, draws[place][rows[inside]])
+                    cells = inverse_sample(weights, group[inside] - begin, draws[place][rows[inside]])
                     _unravel(codes, rows[inside], cells, free, self.tree)
         return codes
 
     def _send(self, place: int) -> None:
-        bag, shared = self.tree.bags[place], self.tree.shared[place]
+        bag, shared = self.tree.cliques[place], self.tree.shared[place]
         entries, self.strides[place] = np.ones(len(self.given), dtype=np.int64), {}
         for column in reversed(bag[:shared]):
             self.strides[place][column] = np.where(self.known[:, column], 0, entries)
@@ -155,7 +155,7 @@ class _Evidence:
 
     def _weights(self, place: int, who: Integers, codes: Integers, free: Marginal) -> Floats:
         """A bag's law in these rows times its children's messages: one axis per column, of length 1 unless free."""
-        bag, sizes = self.tree.bags[place], self.tree.sizes
+        bag, sizes = self.tree.cliques[place], self.tree.sizes
         upright = (-1, *[1] * len(bag))
 
         def entries(column: int, code: Integers) -> Integers:
@@ -164,8 +164,8 @@ class _Evidence:
             return np.arange(sizes[column]).reshape([1] + [sizes[column] if other == column else 1 for other in bag])
 
         weights = np.empty((len(who), *(sizes[column] if column in free else 1 for column in bag)))
-        weights[...] = self.laws[place][tuple(entries(column, codes[:, column]) for column in bag)]
-        for kid in self.tree.kids[place]:
+        weights[...] = self.conditionals[place][tuple(entries(column, codes[:, column]) for column in bag)]
+        for kid in self.tree.children[place]:
             inside = self.begins[kid][who].reshape(upright)
             for column, stride in self.strides[kid].items():
                 inside = inside + stride[who].reshape(upright) * entries(column, codes[:, column])
@@ -173,7 +173,7 @@ class _Evidence:
         return weights
 
 
-def pick(weights: Floats, groups: Integers, draws: Floats) -> Integers:
+def inverse_sample(weights: Floats, groups: Integers, draws: Floats) -> Integers:
     """An independent cell for every row, by inversion of its draw; row r of `groups` follows that row of `weights`.
 
     >>> pick(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0, 0, 1, 1]), np.array([0.2, 0.3, 0.4, 0.6]))
@@ -237,7 +237,7 @@ def softmax(logits: Floats) -> Floats:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-def allotted(logits: Floats, rng: np.random.Generator) -> Integers:
+def systematic_by_row(logits: Floats, rng: np.random.Generator) -> Integers:
     """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
 
     Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at

@@ -22,7 +22,7 @@ from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, Schema
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Product
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
-from gapless.model.sampling import LEAST
+from gapless.model.sampling import LEAST_SHARE
 from gapless.privacy import (
     L1,
     Budget,
@@ -309,7 +309,7 @@ class FitContext:
         for marginal in self.measure(self.columns, spend, ahead=ahead):
             (column,) = marginal.columns
             total = max(1.0, marginal.counts.sum())
-            law = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST)
+            law = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST_SHARE)
             laws[column] = law / law.sum()
         return laws
 

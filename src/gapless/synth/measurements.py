@@ -386,8 +386,8 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
             sizes,
             tables,
             total=total,
-            closely=options.follow_noise,
-            whole=len(sizes),
+            follow_noise=options.follow_noise,
+            unmerged=len(sizes),
             zeros=[(rule.columns, _with_gaps(rule, sizes)) for rule in rules],
             cap_cells=ENGINE_CELLS,
         )
@@ -401,7 +401,7 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
             noise_of(measurements.tables),
             zeros=[(rule.columns, rule.table) for rule in rules],
             cap_cells=ENGINE_CELLS,
-            closely=options.follow_noise,
+            follow_noise=options.follow_noise,
             seed=options.seed,
         )
         return LearnedModel(filled, model, total, model.unexplained)
@@ -468,7 +468,7 @@ def _network(measurements: Measurements, schema: Schema, options: LearnOptions) 
             known,
             zeros=axes.structural_zeros,
             cap_cells=ENGINE_CELLS,
-            closely=True,
+            follow_noise=True,
             seed=options.seed,
         )
     return LearnedModel(network(observed, nodes, start), whole, total)

@@ -17,7 +17,7 @@ from gapless.data.checks import check_comparable, check_private, check_public, s
 from gapless.data.workload import Workload
 from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.model.completion import EM_STEPS
-from gapless.model.denoise import EXPLAINED, PATIENCE, Denoised, aims_of, ratio, towards
+from gapless.model.denoise import EXPLAINED, PATIENCE, Denoised, fit_targets, proximal_step, safe_ratio
 from gapless.model.marginal import Marginal, Measurement, estimate_total, pooled_margin, project_to_simplex, reconcile
 from gapless.privacy import ExponentialChoice, Linf, Loss, Spend, for_counts
 from gapless.privacy.grant import Grant
@@ -275,7 +275,7 @@ def rake(
     targets = reconcile(sizes, [*known, *measured], total)
     margins = [project_to_simplex(targets[column,][0], total) for column in range(len(sizes))]
     pairs = {columns: (Denoised.plain(table), noise) for columns, (table, noise) in targets.items() if len(columns) > 1}
-    aims = aims_of(pairs)
+    aims = fit_targets(pairs)
     cells = {
         columns: np.ravel_multi_index([codes[c].astype(np.intp) for c in columns], [sizes[c] for c in columns])
         for columns in aims
@@ -285,10 +285,10 @@ def rake(
     for _ in range(SWEEPS):
         worst = -np.inf
         for columns, aim in aims.items():
-            now = _counts(cells[columns], weights, aim.target.size)
-            square = float((((now - aim.target) / aim.noise_std) ** 2).sum())
+            now = _counts(cells[columns], weights, aim.counts.size)
+            square = float((((now - aim.counts) / aim.noise_std) ** 2).sum())
             worst = max(worst, (square - now.size) / (2 * now.size) ** 0.5)
-            weights *= ratio(towards(aim, now, total), now)[cells[columns]]
+            weights *= safe_ratio(proximal_step(aim, now, total), now)[cells[columns]]
         _to_margins(weights, codes, margins)
         lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
         if worst <= EXPLAINED or stalled == PATIENCE:
@@ -310,7 +310,7 @@ def keep_columns(weights: Floats, codes: Sequence[NDArray[np.integer]], sizes: S
 
 def _to_margins(weights: Floats, codes: Sequence[NDArray[np.integer]], margins: Sequence[Floats]) -> None:
     for column, margin in zip(codes, margins, strict=True):
-        weights *= ratio(margin, _counts(column, weights, margin.size))[column]
+        weights *= safe_ratio(margin, _counts(column, weights, margin.size))[column]
 
 
 def _noise_of(own: Sequence[Floats], measured: Sequence[Measurement]) -> float:

@@ -19,7 +19,7 @@ from gapless.data.private_logistic import (
 )
 from gapless.data.training import train
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError
-from gapless.model.neural.descent import Adam, Cosine, Odds
+from gapless.model.neural.descent import Adam, CosineSchedule, OddsTraining
 from gapless.model.neural.layers import Chain, Linear, ReLU
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Spend
 from gapless.privacy.budget import PURE
@@ -152,16 +152,16 @@ class NetworkSettings:
     learning_rate: float = 0.02
     seed: int = 0
 
-    def program(self, fake: Table) -> Odds:
+    def program(self, fake: Table) -> OddsTraining:
         """What is trained: the log odds that a row is none of `fake`."""
         learning_rate = number("learning_rate", self.learning_rate, 0, 1, "(]", error=ModelError, example=0.02)
         hidden, steps = (whole(name, getattr(self, name), error=ModelError, least=1) for name in ("hidden", "steps"))
         sizes = tuple(column.extended_size for column in fake.schema.columns)
-        return Odds(
+        return OddsTraining(
             network=Chain((Linear(sum(sizes), hidden), ReLU(), Linear(hidden, 1, gain=0.0))),
             sizes=sizes,
             public=tuple(np.array(codes) for codes in fake.codes),
-            optimizer=Adam(rate=Cosine(rate=learning_rate, steps=steps)),
+            optimizer=Adam(rate=CosineSchedule(rate=learning_rate, steps=steps)),
             batch_size=max(LEAST_LOT, round(self.rate * fake.rows)),
             seed=whole("seed", self.seed, error=ModelError),
         )

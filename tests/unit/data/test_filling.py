@@ -10,11 +10,11 @@ from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import plain_sum, rank_scores
 from gapless.data.workload import Views, Workload, grouped_counts, violating_pairs
 from gapless.errors import ModelError
-from gapless.synth.sequential.autoregressive import ColumnLaw
+from gapless.synth.sequential.autoregressive import ColumnConditional
 from gapless.testing.audit import letters_schema, private
 
 ROWS = [("a", "b", "a"), (None, "b", "a"), ("b", None, "b")]
-LAW = ColumnLaw((), 2, 2, 1, np.zeros(2))
+LAW = ColumnConditional((), 2, 2, 1, np.zeros(2))
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def table(tmp_path):
     return private(ROWS, letters_schema([2, 2, 2]), tmp_path)
 
 
-class Spy(ColumnLaw):
+class Spy(ColumnConditional):
     """Not of the library."""
 
 
@@ -30,11 +30,11 @@ class Spy(ColumnLaw):
     ("law", "given"),
     [
         (Spy((), 2, 2, 1, np.zeros(2)), []),
-        (ColumnLaw((), 3, 3, 1, np.zeros(3)), []),  # of other cells
+        (ColumnConditional((), 3, 3, 1, np.zeros(3)), []),  # of other cells
         (LAW, ["x1"]),  # given others than it was trained with
-        (ColumnLaw((3,), 2, 2, 1, np.zeros(9)), ["x1"]),  # which may be missing itself
-        (ColumnLaw((), 2, 2, 1, np.zeros(1)), []),  # too few numbers
-        (ColumnLaw((), 2, 2, 1, np.array([0.0, np.nan])), []),
+        (ColumnConditional((3,), 2, 2, 1, np.zeros(9)), ["x1"]),  # which may be missing itself
+        (ColumnConditional((), 2, 2, 1, np.zeros(1)), []),  # too few numbers
+        (ColumnConditional((), 2, 2, 1, np.array([0.0, np.nan])), []),
     ],
 )
 def test_a_law_that_is_not_ours_or_does_not_fit_is_refused_before_a_row_is_read(table, law, given):
@@ -45,11 +45,11 @@ def test_a_law_that_is_not_ours_or_does_not_fit_is_refused_before_a_row_is_read(
 
 def test_nothing_is_put_into_a_law_by_hand():
     """It has no place for a method of its own, and what is filled with is made anew of its numbers."""
-    law = ColumnLaw((), 2, 2, 1, np.zeros(2))
+    law = ColumnConditional((), 2, 2, 1, np.zeros(2))
     with pytest.raises(AttributeError):
         object.__setattr__(law, "draw", print)
     assert law.sanitized() is not law
-    assert law.sanitized().numbers is not law.numbers
+    assert law.sanitized().parameters is not law.parameters
 
 
 def test_counts_of_drawn_cells_read_every_row(table):

@@ -13,7 +13,7 @@ import gapless as gl
 from gapless.inference import pooling
 from gapless.inference.estimates import Estimates, bootstrap, estimate, estimates_of, rubin, widened
 from gapless.inference.pooling import _Intervals
-from gapless.inference.support import dealt, needs_of
+from gapless.inference.support import reassign_within_bins, required_columns
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth.learning import least_squares_counts
 from gapless.testing.audit import private
@@ -104,7 +104,7 @@ def test_columns_that_a_function_looks_at_are_found_for_each_of_its_numbers(copi
             "sure": (1.0, 0.0),
         }
 
-    needs = needs_of(lambda table: estimates_of(means(table)), copies[0], estimates_of(means(copies[0])))
+    needs = required_columns(lambda table: estimates_of(means(table)), copies[0], estimates_of(means(copies[0])))
     assert needs == [[{0}], [{0, 2}], [{2, 3}], [frozenset()]]
     pooled = gl.pool(copies, means)
     assert [each.interval is None for each in pooled.estimates] == [False, False, True, False]
@@ -435,7 +435,7 @@ def test_what_hangs_on_values_inside_bins_widens_an_interval(tmp_path):
     plain = rubin(told[0].values, np.array([e.values for e in told]), np.array([e.variances for e in told]))
     wide = [(each.interval[1] - each.interval[0]) / 2 for each in gl.pool(copies, groups).estimates[2:6]]
     assert (np.array(wide) > 1.2 * plain.half[2:6]).all()
-    dealt_rows = dealt(copies.reference_sample, [0, 1], np.random.default_rng(0))
+    dealt_rows = reassign_within_bins(copies.reference_sample, [0, 1], np.random.default_rng(0))
     for place in range(2):
         old, new = (np.sort(rows.numeric_values(place)) for rows in (copies.reference_sample, dealt_rows))
         np.testing.assert_array_equal(old, new)
@@ -455,7 +455,7 @@ def test_columns_that_have_nothing_to_do_with_each_other_are_dealt_by_chance():
     rng = np.random.default_rng(5)
     schema = Schema("two", [gl.Number(name, bounds=(0, 1), bins=4) for name in ("x", "y")])
     table = gl.Table.read(pl.DataFrame({name: rng.random(20_000) for name in ("x", "y")}), schema)
-    both = dealt(table, [0, 1], rng)
+    both = reassign_within_bins(table, [0, 1], rng)
     assert abs(np.corrcoef(both.numeric_values(0), both.numeric_values(1))[0, 1]) < 6 / np.sqrt(20_000)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 import gapless as gl
-from gapless.inference.support import binned, dealt, not_measured
+from gapless.inference.support import binned, not_measured, reassign_within_bins
 
 SCHEMA = gl.Schema(
     "people",
@@ -31,6 +31,6 @@ def test_values_stay_in_their_bins_and_are_those_that_were_there():
     ages, sexes = rng.integers(0, 100, 400), rng.integers(0, 2, 400)
     frame = {"age": ages, "sex": np.array(["F", "M"])[sexes], "children": np.zeros(400, dtype=int)}
     table = gl.Table.read(pl.DataFrame(frame), SCHEMA)
-    found = dealt(table, [0, 1], np.random.default_rng(1)).to_polars()["age"].to_numpy()
+    found = reassign_within_bins(table, [0, 1], np.random.default_rng(1)).to_polars()["age"].to_numpy()
     assert sorted(found) == sorted(ages)
     assert (found // 20 == ages // 20).all()

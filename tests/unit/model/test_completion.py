@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from gapless.model.completion import EM_STEPS, _rake, complete_model, complete_table, shrunk
+from gapless.model.completion import EM_STEPS, _rake_to_margins, complete_model, complete_table, james_stein
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 
@@ -315,24 +315,24 @@ def test_several_gap_states_and_not_applicable_through_the_model():
 
 def test_raking_gives_the_margins_and_keeps_the_odds():
     table, margins = np.array([[4.0, 1.0], [2.0, 3.0]]), [np.array([6.0, 4.0]), np.array([7.0, 3.0])]
-    raked = _rake(table, margins)
+    raked = _rake_to_margins(table, margins)
     np.testing.assert_allclose(raked.sum(axis=1), margins[0], rtol=1e-6)
     np.testing.assert_allclose(raked.sum(axis=0), margins[1], rtol=1e-6)
     assert raked[0, 0] * raked[1, 1] / (raked[0, 1] * raked[1, 0]) == pytest.approx(6.0)
 
 
 def test_raking_a_table_with_empty_cells_and_an_empty_margin():
-    raked = _rake(np.diag([5.0, 0.0]), [np.array([1.0, 0.0]), np.array([0.5, 0.5])])
+    raked = _rake_to_margins(np.diag([5.0, 0.0]), [np.array([1.0, 0.0]), np.array([0.5, 0.5])])
     assert np.isfinite(raked).all()
     assert raked[1].sum() == 0
 
 
 def test_a_move_within_chance_is_not_made_and_a_large_one_is():
     before = np.array([0.5, 0.5])
-    assert shrunk(np.array([0.5001, 0.4999]), before, 30_000).tolist() == [0.5, 0.5]
-    assert shrunk(np.array([0.7, 0.3]), before, 3_000) == pytest.approx([0.7, 0.3], abs=1e-3)
-    assert shrunk(before, before, 0).tolist() == [0.5, 0.5]
-    assert shrunk(np.array([0.6, 0.4]), before, 0).tolist() == [0.6, 0.4]
+    assert james_stein(np.array([0.5001, 0.4999]), before, 30_000).tolist() == [0.5, 0.5]
+    assert james_stein(np.array([0.7, 0.3]), before, 3_000) == pytest.approx([0.7, 0.3], abs=1e-3)
+    assert james_stein(before, before, 0).tolist() == [0.5, 0.5]
+    assert james_stein(np.array([0.6, 0.4]), before, 0).tolist() == [0.6, 0.4]
 
 
 def test_a_well_measured_column_stays_well_known_when_its_pairs_are_completed():

@@ -60,12 +60,12 @@ def test_warm_start_keeps_what_is_known_and_adds_the_rest():
 def test_forbidden_cells_have_no_probability():
     forbidden = np.array([[True, False, False], [False, True, True]])
     counts = 100 * wave(2, 3)
-    for closely in (False, True):
+    for follow_noise in (False, True):
         model = GraphicalModel.fit(
             (2, 3, 2),
             [measured((0, 1), counts), measured((1, 2), 100 * wave(3, 2))],
             zeros=[((0, 1), forbidden), ((2, 0), np.array([[False, True], [False, False]]))],
-            closely=closely,
+            follow_noise=follow_noise,
         )
         joint = model.marginal([0, 1, 2])
         assert (joint[forbidden] == 0).all()
@@ -188,6 +188,6 @@ def test_loss_is_no_higher_than_mbi(name, noise_std):
                        - m.counts) / m.noise_std) ** 2).sum())
         for m in measurements
     )  # fmt: skip
-    ours = GraphicalModel.fit(sizes, measurements, total=total, closely=True)
+    ours = GraphicalModel.fit(sizes, measurements, total=total, follow_noise=True)
     found = sum(0.5 * (((total * ours.marginal(m.columns) - m.counts) / m.noise_std) ** 2).sum() for m in measurements)
     assert found <= loss + 0.05 * sum(m.counts.size for m in measurements)

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from gapless.model.junction import cells, junction_tree, pair_growth
+from gapless.model.junction import cell_growth, cells, junction_tree
 
 
 def structures(many, *, columns=(2, 10), largest=8, least=1, wide=True, seed=0):
@@ -50,7 +50,7 @@ def path(ways, start, goal):
 
 def grown(tree, i, j):
     """All trees that bring i and j together by the rule of `pair_growth`, as (bags, links)."""
-    bags = [set(bag) for bag in tree.bags]
+    bags = [set(bag) for bag in tree.cliques]
     links = [(place, parent) for place, parent in enumerate(tree.parents) if parent >= 0 and tree.shared[place]]
     ways = {place: [] for place in range(len(bags))}
     for one, other in links:
@@ -91,7 +91,7 @@ def test_the_bound_is_the_price_of_a_junction_tree_that_exists():
     """What `pair_growth` says is exactly what the cheapest such tree costs, and each of them holds all marginals."""
     for sizes, marginals in structures(60):
         tree = junction_tree(sizes, marginals)
-        growth = pair_growth(tree)
+        growth = cell_growth(tree)
         for i, j in itertools.combinations(range(len(sizes)), 2):
             prices = []
             for bags, links in grown(tree, i, j):
@@ -111,14 +111,14 @@ def test_the_check_of_junction_trees_finds_broken_ones():
 
 def test_pairs_in_one_bag_cost_nothing_and_strangers_a_bag():
     tree = junction_tree((2, 3, 4, 5), [(0, 1, 2)])
-    growth = pair_growth(tree)
+    growth = cell_growth(tree)
     assert growth[0][1] == growth[1][2] == growth[0][2] == 0
     assert [growth[c][3] for c in range(3)] == [10, 15, 20]
 
 
 def test_a_pair_at_the_ends_of_a_chain():
     """0 - 1 - 2 - 3: column 0 (2 levels) joins {1, 2} and {2, 3}, which is cheaper than bringing 3 to the front."""
-    growth = pair_growth(junction_tree((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3)]))
+    growth = cell_growth(junction_tree((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3)]))
     assert growth[0][3] == 3 * 4 + 4 * 5
     assert growth[0][2] == 3 * 4
 
@@ -128,7 +128,7 @@ def exceeded(**options):
     factors = []
     for sizes, marginals in structures(150, **options):
         tree = junction_tree(sizes, marginals)
-        growth = pair_growth(tree)
+        growth = cell_growth(tree)
         for i, j in itertools.combinations(range(len(sizes)), 2):
             factors.append(cells(sizes, [*marginals, (i, j)]) / (tree.cells + growth[i][j]))
     return sum(f > 1 for f in factors) / len(factors), max(factors)
@@ -148,7 +148,7 @@ def test_the_greedy_tree_can_be_larger_than_the_bound():
     """A smallest example: a path 1 - 0 - 2 - 3, column 3 with a single level, which costs nothing to move."""
     sizes, marginals = (7, 3, 5, 1), [(2, 3), (0, 1), (0, 2)]
     tree = junction_tree(sizes, marginals)
-    bound = tree.cells + pair_growth(tree)[1][3]
+    bound = tree.cells + cell_growth(tree)[1][3]
     assert bound == 61
     assert cells(sizes, [*marginals, (1, 3)]) in (61, 120)  # 120 as long as nobody keeps the tree before
 
@@ -159,8 +159,8 @@ def test_bags_as_marginals_keep_the_tree():
     """
     for sizes, marginals in structures(80, seed=2):
         tree = junction_tree(sizes, marginals)
-        assert cells(sizes, tree.bags) <= tree.cells
-        growth = pair_growth(tree)
+        assert cells(sizes, tree.cliques) <= tree.cells
+        growth = cell_growth(tree)
         for i, j in itertools.combinations(range(len(sizes)), 2):
             best = min(grown(tree, i, j), key=lambda one: sum(price(sizes, bag) for bag in one[0]))
             assert cells(sizes, best[0]) <= tree.cells + growth[i][j]
@@ -170,7 +170,7 @@ def test_pairs_of_a_triple_do_not_bound_the_triple():
     """Three columns apart: a bag of three has more cells than three bags of two. Who adds them up must know."""
     sizes = (20, 20, 20)
     tree = junction_tree(sizes, [])
-    growth = pair_growth(tree)
+    growth = cell_growth(tree)
     added = sum(growth[i][j] for i, j in itertools.combinations(range(3), 2))
     assert added == 1200
     assert cells(sizes, [(0, 1, 2)]) == 8000
@@ -183,16 +183,16 @@ def test_pairs_of_a_triple_do_not_bound_the_triple():
 def test_every_column_fills_a_connected_part_of_the_tree(marginals):
     sizes = (2, 3, 1, 4, 5)
     tree = junction_tree(sizes, marginals)
-    assert all(tree.home(marginal) is not None for marginal in marginals)
-    assert set().union(*tree.bags) == set(range(5))
-    for place, (bag, parent) in enumerate(zip(tree.bags, tree.parents, strict=True)):
+    assert all(tree.smallest_clique(marginal) is not None for marginal in marginals)
+    assert set().union(*tree.cliques) == set(range(5))
+    for place, (bag, parent) in enumerate(zip(tree.cliques, tree.parents, strict=True)):
         assert parent < place
-        before = set().union(*tree.bags[:place])
-        assert set(tree.link(place)) == before & set(bag)
+        before = set().union(*tree.cliques[:place])
+        assert set(tree.separator(place)) == before & set(bag)
         if place:
-            assert set(tree.link(place)) <= set(tree.bags[parent])
-            assert list(tree.link(place)) == [column for column in tree.bags[parent] if column in bag]
-    assert not any(set(a) <= set(b) for a in tree.bags for b in tree.bags if a is not b)
+            assert set(tree.separator(place)) <= set(tree.cliques[parent])
+            assert list(tree.separator(place)) == [column for column in tree.cliques[parent] if column in bag]
+    assert not any(set(a) <= set(b) for a in tree.cliques for b in tree.cliques if a is not b)
     assert tree.cells == cells(sizes, marginals)
     assert junction_tree(sizes, reversed(marginals)) == tree
 

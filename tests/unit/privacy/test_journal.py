@@ -16,7 +16,7 @@ import pytest
 
 import gapless as gl
 from gapless.data.training import training_rows
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import PredictionTask, PredictionTraining
 from gapless.model.neural.layers import Linear
 from gapless.privacy import (
     ChoiceByGroup,
@@ -102,9 +102,9 @@ def test_stopped_between_releases_it_ends_as_if_it_had_not_been_stopped(method, 
 
 
 def training(table):
-    program = Descent(
+    program = PredictionTraining(
         network=Linear(3, 2),
-        cells=Cells(given=(0,), sizes=(3,), targets=(1,), cells=(2,)),
+        cells=PredictionTask(given=(0,), sizes=(3,), targets=(1,), cells=(2,)),
         optimizer=plain_steps(0.1, 2),
         batch_size=1.0,
     )

@@ -18,7 +18,7 @@ from gapless.data.sums import neighbour_sum, rank_scores
 from gapless.data.training import training_rows
 from gapless.data.workload import Workload, grouped_counts
 from gapless.errors import BudgetError, LedgerError, SealedError
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import PredictionTask, PredictionTraining
 from gapless.model.neural.layers import Linear
 from gapless.privacy import L1, MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger_file import RESTORE_HINT, append, hash_of, seal_of
@@ -674,9 +674,9 @@ def released_by(name, folder):
     }.get(name, lambda: table.marginal("x0"))()
     more = {}
     if name == "PrivateTraining":
-        cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(3,))
+        cells = PredictionTask(given=(0,), sizes=(3,), targets=(1,), cells=(3,))
         value = training_rows(
-            table, Descent(network=Linear(3, 3), cells=cells, optimizer=plain_steps(0.1, 3), batch_size=1.0)
+            table, PredictionTraining(network=Linear(3, 3), cells=cells, optimizer=plain_steps(0.1, 3), batch_size=1.0)
         )
         more = {"rate": 0.5, "steps": 3, "clip": 1.0, "numbers": 12}
     if name in ("TeacherVotes", "OneTeacher"):

@@ -12,8 +12,8 @@ from scipy.special import logsumexp
 
 import gapless as gl
 from gapless.data.training import train, training_rows
-from gapless.model.neural.descent import Adam, Cells, Cosine, Descent
-from gapless.model.neural.gradients import Joint, Plain
+from gapless.model.neural.descent import Adam, CosineSchedule, PredictionTask, PredictionTraining
+from gapless.model.neural.gradients import DenseGradients, JointGradients
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU
 from gapless.privacy import L1, L2, MCAR, Budget, Ledger, PrivateTraining, Rows, Sampled
 from gapless.privacy.registry import recomputed_loss
@@ -39,10 +39,15 @@ SETTINGS = {"rate": 0.1, "steps": 5, "clip": 1.0}
 
 def program(**more):
     sizes = tuple(column.extended_size for column in SCHEMA.columns)
-    cells = Cells(given=(0, 1), sizes=sizes[:2], targets=(2,), cells=(2,))
+    cells = PredictionTask(given=(0, 1), sizes=sizes[:2], targets=(2,), cells=(2,))
     network = Chain((Linear(sum(sizes[:2]), 4), ReLU(), Linear(4, 2)))
-    given = {"network": network, "cells": cells, "optimizer": Adam(rate=Cosine(rate=0.1, steps=5)), "batch_size": 20.0}
-    return Descent(**given | more)
+    given = {
+        "network": network,
+        "cells": cells,
+        "optimizer": Adam(rate=CosineSchedule(rate=0.1, steps=5)),
+        "batch_size": 20.0,
+    }
+    return PredictionTraining(**given | more)
 
 
 @pytest.fixture
@@ -226,7 +231,7 @@ class Spy:
 
 
 @dataclass(frozen=True)
-class SpyCells(Cells):
+class SpyCells(PredictionTask):
     """A part of one."""
 
 
@@ -251,7 +256,7 @@ def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong)
 def test_a_program_that_does_not_take_gaps_is_refused_whatever_the_rows_are(coded, tmp_path):
     observed = tuple(column.size for column in SCHEMA.columns[:2])
     network = Chain((Embedding(observed, 3), Attention(2, 3), Linear(3, 2))) if coded else Linear(sum(observed), 2)
-    cells = Cells(given=(0, 1), sizes=observed, targets=(2,), cells=(2,), coded=coded)
+    cells = PredictionTask(given=(0, 1), sizes=observed, targets=(2,), cells=(2,), coded=coded)
     for rows in ([("a", "b", "a")], [("a", None, "a")]):
         table = private(rows, SCHEMA, tmp_path)
         with pytest.raises(gl.errors.ModelError, match="does not take columns of"):
@@ -265,7 +270,9 @@ def test_a_program_that_does_not_take_gaps_is_refused_whatever_the_rows_are(code
 def test_a_row_whose_length_is_no_number_adds_nothing(odd):
     rows = np.array([[3.0, 4.0], [odd, 1.0], [0.0, 0.0], [0.3, 0.4]])
     with np.errstate(all="ignore"):
-        total = of_training(1.0, numbers=2).clipped(Joint((Plain(rows[:, :1]), Plain(rows[:, 1:]))), 4)
+        total = of_training(1.0, numbers=2).clipped(
+            JointGradients((DenseGradients(rows[:, :1]), DenseGradients(rows[:, 1:]))), 4
+        )
     assert (total * 2.0**-SUM_BITS).tolist() == pytest.approx([0.6 + 0.3, 0.8 + 0.4])
 
 
@@ -310,7 +317,7 @@ class FixedGradients:
         return ()
 
     def gradients(self, state, block):
-        return Plain(self.rows[block.columns[0]])
+        return DenseGradients(self.rows[block.columns[0]])
 
     def follow(self, state, noisy, step):
         assert step == len(state)
@@ -419,7 +426,7 @@ class Repeated:
         return 0.0
 
     def gradients(self, state, block):
-        return Plain(block.columns[0][:, None])
+        return DenseGradients(block.columns[0][:, None])
 
     def follow(self, state, noisy, step):
         return float(noisy[0])
@@ -561,7 +568,7 @@ def test_the_same_chance_gives_the_same_network_and_another_another(table, tmp_p
 
 
 def test_the_columns_come_in_the_order_asked_for(table):
-    cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(2,))
+    cells = PredictionTask(given=(0,), sizes=(3,), targets=(1,), cells=(2,))
     value = training_rows(table, program(cells=cells, network=Linear(3, 2)), columns=["x2", "x0"])
     (block,) = value._open(table.ledger._key).poisson_sample(lambda rows: np.ones(rows, dtype=bool))
     assert block.rows == 200
@@ -575,7 +582,7 @@ def test_training_learns(tmp_path):
     """x2 repeats x0: without noise, and with all rows in every lot, a network finds that."""
     rows = [("a", "a", "a"), ("b", "a", "b")] * 100
     table = private(rows, SCHEMA, tmp_path, budget=Budget(1.0, 1e-6))
-    trained = program(optimizer=Adam(rate=Cosine(rate=0.1, steps=60)), batch_size=200.0)
+    trained = program(optimizer=Adam(rate=CosineSchedule(rate=0.1, steps=60)), batch_size=200.0)
     with no_noise():
         grant = table.ledger.grant(table.ledger.left, to="test")
         numbers = train(table, trained, grant, spend=grant.left, rate=1.0, steps=60, clip=1.0, what="network").value

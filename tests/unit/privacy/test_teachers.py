@@ -162,8 +162,10 @@ def test_no_warning_tells_of_rows_also_where_it_would_be_an_error(name, tmp_path
     """Points beyond what floats hold, of codes that only one of the rows has."""
     table = private([("b", "b")], letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
     ensemble = {"TeacherVotes": vote_game, "OneTeacher": gradient_game}[name](table.schema)
-    far = [np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in ensemble.game.sides[0].lines]
-    sides = replace(ensemble.game.sides[0], lines=tuple(far)), *ensemble.game.sides[1:]
+    far = [
+        np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in ensemble.game.sides[0].code_points
+    ]
+    sides = replace(ensemble.game.sides[0], code_points=tuple(far)), *ensemble.game.sides[1:]
     value = teacher_rows(table, replace(ensemble, game=replace(ensemble.game, sides=sides)))
     _, settings = prepare_example(table, name)
     kind = {"TeacherVotes": TeacherVotes, "OneTeacher": SubsampledTeacher}[name]

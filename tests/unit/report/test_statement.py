@@ -6,7 +6,7 @@ import pytest
 
 import gapless as gl
 from gapless.data.training import train
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import PredictionTask, PredictionTraining
 from gapless.model.neural.layers import Linear
 from gapless.privacy import (
     DiscreteGaussian,
@@ -62,8 +62,8 @@ def test_noise_on_coefficients_is_stated(tmp_path):
 
 def test_a_training_is_one_entry_with_its_constants(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 1e-6))
-    cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(4,))
-    program = Descent(network=Linear(3, 4), cells=cells, optimizer=plain_steps(0.1, 7), batch_size=20.0)
+    cells = PredictionTask(given=(0,), sizes=(3,), targets=(1,), cells=(4,))
+    program = PredictionTraining(network=Linear(3, 4), cells=cells, optimizer=plain_steps(0.1, 7), batch_size=20.0)
     grant = table.ledger.grant(table.ledger.share("50%"), to="Network.fit")
     train(table, program, grant, spend=grant.left, rate=0.1, steps=7, clip=1.0, what="network", needs=["x1"])
     text = statement(table)

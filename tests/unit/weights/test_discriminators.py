@@ -6,7 +6,7 @@ import pytest
 
 import gapless as gl
 from gapless.data.private_logistic import Points, minimize
-from gapless.model.neural.descent import Odds
+from gapless.model.neural.descent import OddsTraining
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise, no_noise
@@ -250,7 +250,7 @@ def test_step_noise_does_not_depend_on_the_rows_in_a_lot(tmp_path):
     for many in (0, 1, 300):
         table = people(tmp_path, rows(many, 1, share=0.5).cast(pl.String))
         program = NetworkSettings(hidden=4, steps=3, rate=0.5, learning_rate=0.1).program(FAKE)
-        assert isinstance(program, Odds)
+        assert isinstance(program, OddsTraining)
         value = training_rows(table, program)
         mechanism = PrivateTraining(rate=0.5, steps=3, clip=1.0, std=2.0, numbers=program.numbers)
         noise = Counting()

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from gapless.model.neural.gradients import Joint
-from gapless.model.neural.layers import Layer, cross_entropy, indicators
+from gapless.model.neural.gradients import JointGradients
+from gapless.model.neural.layers import Layer, cross_entropy, one_hot
 from gapless.privacy.sgd import Block, RowGradients
 from gapless.types import Codes, Floats
 
@@ -34,7 +34,7 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cosine:
+class CosineSchedule:
     """The length of steps: up in a line for `warmup` steps, then down along a cosine to 0 at the last of `steps`."""
 
     rate: float
@@ -54,7 +54,7 @@ class Adam:
     tensor says the same with less of it.
     """
 
-    rate: Cosine
+    rate: CosineSchedule
     first: float = 0.9
     second: float = 0.99
     least: float = 1e-8
@@ -74,20 +74,20 @@ class Adam:
         return -self.rate.at(step) * after.first / (1 - self.first ** (step + 1)) / np.repeat(length, sizes), after
 
 
-FARTHEST = 2.0**20  # parameters are kept within this, so that a training that runs away stays finite
+LARGEST_PARAMETER = 2.0**20  # parameters are kept within this, so that a training that runs away stays finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class TrainingState:
     """Where a training stands. All of it follows from noisy sums, and is public."""
 
-    numbers: Floats
+    parameters: Floats
     weights: Any  # the same, as the network unpacks them
     moments: Moments | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cells:
+class PredictionTask:
     """Which columns a network is shown and which it foretells, by their places in a block.
 
     `sizes` are the codes of each shown column, gaps included; `cells` the observed ones of each column that is
@@ -108,7 +108,7 @@ class Cells:
         if self.points is not None:
             looked = [points[codes] for points, codes in zip(self.points, shown, strict=True)]
             return np.concatenate(looked, axis=1)
-        return shown if self.coded else indicators(shown, self.sizes)
+        return shown if self.coded else one_hot(shown, self.sizes)
 
     def losses(self, outputs: Floats, block: Block) -> tuple[Floats, Floats]:
         """The loss of each row, and its slopes by the outputs."""
@@ -127,43 +127,43 @@ class NetworkTraining:
     optimizer: Adam
     batch_size: float
     seed: int = 0
-    begin: Floats | None = None
+    initial: Floats | None = None
 
     @property
     def numbers(self) -> int:
         """How many parameters the network has."""
         return sum(self.network.shapes)
 
-    def start(self) -> Learned:
+    def start(self) -> TrainingState:
         """The first parameters."""
-        drawn = self.network.start(np.random.default_rng(self.seed)) if self.begin is None else self.begin
-        return Learned(drawn, self.network.unpack(drawn), None)
+        drawn = self.network.start(np.random.default_rng(self.seed)) if self.initial is None else self.initial
+        return TrainingState(drawn, self.network.unpack(drawn), None)
 
-    def follow(self, state: Learned, noisy: Floats, step: int) -> Learned:
+    def follow(self, state: TrainingState, noisy: Floats, step: int) -> TrainingState:
         """A step of the optimizer."""
         move, moments = self.optimizer.move(state.moments, noisy / self.batch_size, step, self.network.shapes)
-        numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
-        return Learned(numbers, self.network.unpack(numbers), moments)
+        numbers = np.clip(state.parameters + move, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+        return TrainingState(numbers, self.network.unpack(numbers), moments)
 
-    def outcome(self, state: Learned) -> Floats:
+    def outcome(self, state: TrainingState) -> Floats:
         """The parameters."""
-        return state.numbers
+        return state.parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Descent(NetworkTraining):
+class PredictionTraining(NetworkTraining):
     """Descend on the loss of a network by noisy sums of clipped gradients."""
 
-    cells: Cells
+    cells: PredictionTask
 
-    def gradients(self, state: Learned, block: Block) -> RowGradients:
+    def gradients(self, state: TrainingState, block: Block) -> RowGradients:
         """Of the loss of each row."""
         outputs, memory = self.network.forward(state.weights, self.cells.inputs(block))
         _, slopes = self.cells.losses(outputs, block)
-        return Joint(self.network.backward(state.weights, memory, slopes, to_inputs=False)[1])
+        return JointGradients(self.network.backward(state.weights, memory, slopes, to_inputs=False)[1])
 
 
-def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Floats:
+def initial_parameters(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Floats:
     """First parameters, by a public seed, with these biases from `place` on."""
     numbers = network.start(np.random.default_rng(seed))
     numbers[place : place + len(biases)] = biases
@@ -171,7 +171,7 @@ def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Odds(NetworkTraining):
+class OddsTraining(NetworkTraining):
     """Learn the log odds that a row is private.
 
     `sizes` are the codes of each column, gaps included; `public` the public rows, column by column. At each step
@@ -182,11 +182,11 @@ class Odds(NetworkTraining):
     sizes: tuple[int, ...]
     public: tuple[Codes, ...]
 
-    def gradients(self, state: Learned, block: Block) -> RowGradients:
+    def gradients(self, state: TrainingState, block: Block) -> RowGradients:
         """Of the loss of each private row."""
         return self._slopes(state, block.columns, label=1.0)
 
-    def follow(self, state: Learned, noisy: Floats, step: int) -> Learned:
+    def follow(self, state: TrainingState, noisy: Floats, step: int) -> TrainingState:
         """A step of the optimizer, from the noisy sum of private rows and the exact one of public ones."""
         chosen = np.random.default_rng([self.seed, step]).integers(len(self.public[0]), size=self.batch_size)
         public = self._slopes(state, tuple(codes[chosen] for codes in self.public), label=0.0)
@@ -194,9 +194,9 @@ class Odds(NetworkTraining):
 
     def log_odds(self, numbers: Floats, columns: tuple[Codes, ...]) -> Floats:
         """The output for each of these rows, of the network with these parameters."""
-        outputs, _ = self.network.forward(self.network.unpack(numbers), indicators(columns, self.sizes))
+        outputs, _ = self.network.forward(self.network.unpack(numbers), one_hot(columns, self.sizes))
         return np.asarray(outputs[:, 0])
 
-    def _slopes(self, state: Learned, columns: tuple[Codes, ...], *, label: float) -> RowGradients:
-        outputs, memory = self.network.forward(state.weights, indicators(columns, self.sizes))
-        return Joint(self.network.backward(state.weights, memory, expit(outputs) - label, to_inputs=False)[1])
+    def _slopes(self, state: TrainingState, columns: tuple[Codes, ...], *, label: float) -> RowGradients:
+        outputs, memory = self.network.forward(state.weights, one_hot(columns, self.sizes))
+        return JointGradients(self.network.backward(state.weights, memory, expit(outputs) - label, to_inputs=False)[1])

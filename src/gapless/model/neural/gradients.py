@@ -39,7 +39,7 @@ BLOCK = 256  # private rows come in blocks of a multiple of this many
 LARGEST = 1 << 16  # rows: more at once are public ones
 
 
-def product(rows: Floats, matrix: Floats) -> Floats:
+def row_wise_product(rows: Floats, matrix: Floats) -> Floats:
     """Rows times a matrix; each row by itself if their number is that of a block."""
     if len(rows) % BLOCK or len(rows) > LARGEST:
         return np.asarray(rows @ matrix)
@@ -49,7 +49,7 @@ def product(rows: Floats, matrix: Floats) -> Floats:
     rows = np.ascontiguousarray(rows)
     if is_row_wise(len(rows), *padded.shape):
         return np.asarray((rows @ padded)[:, :outputs])
-    return np.asarray(one_by_one(rows, padded)[:, :outputs])
+    return np.asarray(multiply_single_rows(rows, padded)[:, :outputs])
 
 
 @cache
@@ -64,7 +64,7 @@ def is_row_wise(rows: int, inputs: int, outputs: int) -> bool:
     return True
 
 
-def one_by_one(rows: Floats, matrix: Floats) -> Floats:
+def multiply_single_rows(rows: Floats, matrix: Floats) -> Floats:
     """The same, by as many products of one row, which all have the same shape."""
     return np.array([row[None] @ matrix for row in rows.copy()]).reshape(len(rows), matrix.shape[1])
 
@@ -74,7 +74,7 @@ _SMALLEST = 500  # inputs below 2^-500 are not brought up to 1: the power of two
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class DenseGradients:
     """Row by row as they are, for parameters that are few: rows × numbers."""
 
     rows: Floats
@@ -106,11 +106,11 @@ class Mask:
     groups: Floats  # outputs × groups
 
     @classmethod
-    def of(cls, marks: NDArray[np.bool_]) -> Mask:
+    def of(cls, allowed: NDArray[np.bool_]) -> Mask:
         """From marks, inputs × outputs."""
-        seen, group = np.unique(marks, axis=1, return_inverse=True)
+        seen, group = np.unique(allowed, axis=1, return_inverse=True)
         groups = np.equal.outer(group.ravel(), np.arange(seen.shape[1]))
-        parts = np.flatnonzero(marks), seen.astype(np.float64), groups.astype(np.float64)
+        parts = np.flatnonzero(allowed), seen.astype(np.float64), groups.astype(np.float64)
         for part in parts:
             part.setflags(write=False)  # lengths follow from them
         return cls(*parts)
@@ -123,7 +123,7 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class Outer:
+class OuterGradients:
     """Of a matrix, inputs × outputs, all of whose cells are parameters, or those of a mask."""
 
     inputs: Floats
@@ -135,7 +135,9 @@ class Outer:
         if self.mask is None:
             return _squares(self.inputs) * _squares(self.slopes)
         return np.asarray(
-            (product(self.inputs**2, self.mask.seen) * product(self.slopes**2, self.mask.groups)).sum(axis=1)
+            (row_wise_product(self.inputs**2, self.mask.seen) * row_wise_product(self.slopes**2, self.mask.groups)).sum(
+                axis=1
+            )
         )
 
     def total(self, weights: Floats) -> Floats:
@@ -162,7 +164,7 @@ class Outer:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class EmbeddingGradients:
     """Of tables, one for each column, in which a row looks up one line each: rows × columns × width.
 
     Each column has lines of its own, so that no two of a row's lines are the same.
@@ -197,7 +199,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class JointGradients:
     """Of several groups of parameters, one after another: clipped together, whatever network each belongs to."""
 
     parts: Sequence[RowGradients]

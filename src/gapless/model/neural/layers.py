@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.neural.gradients import Looked, Mask, Outer, Plain, product
+from gapless.model.neural.gradients import DenseGradients, EmbeddingGradients, Mask, OuterGradients, row_wise_product
 from gapless.privacy.sgd import RowGradients
 from gapless.types import Floats
 
@@ -66,13 +66,16 @@ class Affine:
     def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
         """The product and the bias."""
         matrix, bias = weights
-        return product(inputs, matrix) + bias, inputs
+        return row_wise_product(inputs, matrix) + bias, inputs
 
     def backward(
         self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
     ) -> tuple[Floats | None, list[RowGradients]]:
         """δ Wᵀ; x ⊗ δ, in the cells of the mask, and δ."""
-        return product(slopes, weights[0].T) if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
+        return row_wise_product(slopes, weights[0].T) if to_inputs else None, [
+            OuterGradients(memory, slopes, self.mask),
+            DenseGradients(slopes),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Linear(Affine):
 
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
         """W and b."""
-        matrix, bias = cut(numbers, self.shapes)
+        matrix, bias = split(numbers, self.shapes)
         return matrix.reshape(self.inputs, self.outputs), bias
 
 
@@ -103,32 +106,32 @@ class Linear(Affine):
 class MaskedLinear(Affine):
     """x (W ∘ M) + b: only cells that the marks M, inputs × outputs, name are parameters."""
 
-    marks: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]
     gain: float = 1.0
     mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mask", Mask.of(self.marks))
+        object.__setattr__(self, "mask", Mask.of(self.allowed))
 
     @property
     def shapes(self) -> tuple[int, ...]:
         """The marked cells of W, b."""
-        return self.mask.free.size, self.marks.shape[1]
+        return self.mask.free.size, self.allowed.shape[1]
 
     def start(self, rng: np.random.Generator) -> Floats:
         """As a linear layer's, by the number of inputs that each output sees."""
-        seen = np.maximum(1, self.marks.sum(axis=0))
-        drawn = rng.standard_normal(self.marks.shape) * (self.gain / np.sqrt(seen))
-        return np.concatenate([drawn[self.marks], np.zeros(self.marks.shape[1])])
+        seen = np.maximum(1, self.allowed.sum(axis=0))
+        drawn = rng.standard_normal(self.allowed.shape) * (self.gain / np.sqrt(seen))
+        return np.concatenate([drawn[self.allowed], np.zeros(self.allowed.shape[1])])
 
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
         """W, with zeros where nothing is marked, and b."""
-        cells, bias = cut(numbers, self.shapes)
+        cells, bias = split(numbers, self.shapes)
         return self.mask.matrix(cells), bias
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs(Layer):
+class PairwiseCritic(Layer):
     r"""A critic of pairs of columns: one number for each row, linear in the points of each column.
 
     .. math:: y = \sum_{j<k} x_j^{\mathsf T} W_{jk}\, x_k
@@ -154,14 +157,14 @@ class Pairs(Layer):
 
     def forward(self, weights: Floats, inputs: Floats) -> tuple[Floats, Floats]:
         """The form of each row with itself."""
-        return (product(inputs, weights) * inputs).sum(axis=1, keepdims=True), inputs
+        return (row_wise_product(inputs, weights) * inputs).sum(axis=1, keepdims=True), inputs
 
     def backward(
         self, weights: Floats, memory: Floats, slopes: Floats, *, to_inputs: bool
     ) -> tuple[Floats | None, list[RowGradients]]:
         """δ x (W + Wᵀ); δ x ⊗ x above the diagonal."""
-        back = slopes * product(memory, weights + weights.T) if to_inputs else None
-        return back, [Outer(memory, slopes * memory, self.mask)]
+        back = slopes * row_wise_product(memory, weights + weights.T) if to_inputs else None
+        return back, [OuterGradients(memory, slopes * memory, self.mask)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,7 @@ class Embedding:
 
     def unpack(self, numbers: Floats) -> list[Floats]:
         """A table for each column."""
-        tables = cut(numbers, [size * self.width for size in self.sizes])
+        tables = split(numbers, [size * self.width for size in self.sizes])
         return [table.reshape(-1, self.width) for table in tables]
 
     def forward(
@@ -198,7 +201,7 @@ class Embedding:
     ) -> tuple[None, list[RowGradients]]:
         """Codes have no slopes; each line that was looked up has those of its place."""
         del weights, to_inputs
-        return None, [Looked(memory, self.sizes, slopes)]
+        return None, [EmbeddingGradients(memory, self.sizes, slopes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,7 @@ class Attention(Layer):
 
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
         """k/√w and b."""
-        key, bias = cut(numbers, self.shapes)
+        key, bias = split(numbers, self.shapes)
         return key / math.sqrt(self.width), bias
 
     def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
@@ -240,7 +243,7 @@ class Attention(Layer):
         mean = (attention * of_attention).sum(axis=1, keepdims=True)
         of_scores = attention * (of_attention - mean)
         of_key = (inputs * of_scores[:, :, None]).sum(axis=1) / math.sqrt(self.width)
-        found: list[RowGradients] = [Plain(of_key), Plain(of_scores)]
+        found: list[RowGradients] = [DenseGradients(of_key), DenseGradients(of_scores)]
         if not to_inputs:
             return None, found
         return attention[:, :, None] * slopes[:, None, :] + of_scores[:, :, None] * weights[0], found
@@ -291,7 +294,7 @@ class Layers:
 
     def unpack(self, numbers: Floats) -> list[Any]:
         """Those of each layer."""
-        parts = cut(numbers, [sum(layer.shapes) for layer in self.layers])
+        parts = split(numbers, [sum(layer.shapes) for layer in self.layers])
         return [layer.unpack(part) for layer, part in zip(self.layers, parts, strict=True)]
 
 
@@ -342,12 +345,12 @@ class Sum(Layers):
         return np.asarray(sum(back)) if to_inputs else None, found
 
 
-def cut(numbers: Floats, sizes: Sequence[int]) -> list[Floats]:
+def split(numbers: Floats, sizes: Sequence[int]) -> list[Floats]:
     """A vector in parts of these sizes."""
     return [numbers[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
-def indicators(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Floats:
+def one_hot(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Floats:
     """1 at the code of each column, 0 elsewhere: rows × all codes."""
     starts = np.array([0, *accumulate(sizes)])[:-1]
     places = np.stack(columns, axis=1) + starts

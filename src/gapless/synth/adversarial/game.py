@@ -43,13 +43,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.neural.descent import FARTHEST, Adam, Moments
-from gapless.model.neural.gradients import Joint
-from gapless.model.neural.layers import Layer, Pairs, cut, indicators
+from gapless.model.neural.descent import LARGEST_PARAMETER, Adam, Moments
+from gapless.model.neural.gradients import JointGradients
+from gapless.model.neural.layers import Layer, PairwiseCritic, one_hot, split
 from gapless.privacy.sgd import Block, RowGradients
 from gapless.types import Codes, Floats, Integers
 
-COLUMNS = 3.0  # what a column that is off its known law costs a generator, beside pairs
+MARGINAL_WEIGHT = 3.0  # what a column that is off its known law costs a generator, beside pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +67,7 @@ class Generator:
     bias: Floats
     decoder: Floats | None = None
     given: tuple[int, ...] = ()
-    laws: tuple[Floats, ...] = ()  # of the given columns
+    marginals: tuple[Floats, ...] = ()  # of the given columns
 
     @property
     def starts(self) -> Integers:
@@ -84,10 +84,10 @@ class Generator:
         noise = rng.standard_normal((rows, self.noise))
         if not self.given:
             return noise, None
-        begins = np.cumsum([0, *map(len, self.laws)])
+        begins = np.cumsum([0, *map(len, self.marginals)])
         which = rng.integers(len(self.given), size=rows)
         draws, codes = rng.random(rows), np.zeros(rows, dtype=np.int64)
-        for place, law in enumerate(self.laws):
+        for place, law in enumerate(self.marginals):
             mine = which == place
             cells = np.flatnonzero(law)
             steps = np.cumsum(law[cells] / law.sum())
@@ -127,11 +127,11 @@ class Generator:
         if self.decoder is not None:
             through = through @ self.decoder.T
         found = self.network.backward(weights, inner, through, to_inputs=False)[1]
-        return Joint(found).total(np.ones(len(through)))
+        return JointGradients(found).total(np.ones(len(through)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Side:
+class Opponents:
     """A generator and the critic that it plays against.
 
     `lines` has the point of each code of each column of a private row, `heads` that of each of the generator's cells:
@@ -139,25 +139,25 @@ class Side:
     """
 
     generator: Generator
-    lines: tuple[Floats, ...]
-    heads: Floats
-    critic: Pairs
-    begin: Floats
+    code_points: tuple[Floats, ...]
+    cell_points: Floats
+    critic: PairwiseCritic
+    initial: Floats
 
     @classmethod
     def of(cls, generator: Generator, lines: Sequence[Floats], heads: Sequence[Floats]) -> Self:
         """A generator against a critic of pairs; its first parameters come from a public seed."""
         return cls(
             generator=generator,
-            lines=tuple(lines),
-            heads=diagonal(heads),
-            critic=Pairs(tuple(points.shape[1] for points in lines)),
-            begin=generator.network.start(np.random.default_rng(0)),
+            code_points=tuple(lines),
+            cell_points=block_diagonal(heads),
+            critic=PairwiseCritic(tuple(points.shape[1] for points in lines)),
+            initial=generator.network.start(np.random.default_rng(0)),
         )
 
     def points(self, columns: tuple[Any, ...]) -> Floats:
         """The points of rows, from their codes."""
-        return np.concatenate([lines[codes] for lines, codes in zip(self.lines, columns, strict=True)], axis=1)
+        return np.concatenate([lines[codes] for lines, codes in zip(self.code_points, columns, strict=True)], axis=1)
 
     def mean_products(self, points: Floats) -> Floats:
         """The mean over rows of the products of their points, for all pairs of columns."""
@@ -165,20 +165,20 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Player:
+class GeneratorState:
     """Where a generator stands, and the mean of where it stood."""
 
-    numbers: Floats
+    parameters: Floats
     average: Floats
     moments: Moments | None
 
-    def averaged(self, kept: float) -> Player:
+    def averaged(self, kept: float) -> GeneratorState:
         """The same with a new mean, of which so much is the earlier one."""
-        return replace(self, average=kept * self.average + (1 - kept) * self.numbers)
+        return replace(self, average=kept * self.average + (1 - kept) * self.parameters)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class GeneratedBatch:
     """What a generator makes: the points of rows with made gaps, or of masks, and what its gradient needs.
 
     `seen` are the chances that cells are no gaps, where there are masks.
@@ -191,14 +191,14 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Played:
+class GameState:
     """Where a game stands. All of it follows from noisy sums, and is public.
 
     `remembered` are private rows' gradients, for all critics one after the other: noisy means over lots.
     """
 
     remembered: Floats
-    players: tuple[Player, ...]
+    players: tuple[GeneratorState, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -210,7 +210,7 @@ class Game:
     half meets the best critic against the other. All of their noise comes from a public seed.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[Opponents, ...]
     optimizer: Adam
     batch_size: float
     memory: float
@@ -227,87 +227,96 @@ class Game:
     def _sizes(self) -> list[int]:
         return [sum(side.critic.shapes) for side in self.sides]
 
-    def start(self) -> Played:
+    def start(self) -> GameState:
         """Nothing remembered, generators as they begin."""
-        return Played(np.zeros(self.numbers), tuple(Player(side.begin, side.begin, None) for side in self.sides))
+        return GameState(
+            np.zeros(self.numbers), tuple(GeneratorState(side.initial, side.initial, None) for side in self.sides)
+        )
 
-    def gradients(self, state: Played, block: Block) -> RowGradients:
+    def gradients(self, state: GameState, block: Block) -> RowGradients:
         """Of what the critics give to each row: the same whatever they are."""
         del state
         found: list[RowGradients] = []
         for side in self.sides:
             points = side.points(block.columns)
             found += side.critic.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)[1]
-        return Joint(found)
+        return JointGradients(found)
 
-    def follow(self, state: Played, noisy: Floats, step: int) -> Played:
+    def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
         """Remember the noisy sum; then the generators' steps."""
         kept = 1 - 1 / self.memory
-        return self.play(
-            state, kept * state.remembered + (1 - kept) * np.clip(noisy / self.batch_size, -FARTHEST, FARTHEST), step
+        return self.play_rounds(
+            state,
+            kept * state.remembered
+            + (1 - kept) * np.clip(noisy / self.batch_size, -LARGEST_PARAMETER, LARGEST_PARAMETER),
+            step,
         )
 
-    def outcome(self, state: Played) -> Floats:
+    def outcome(self, state: GameState) -> Floats:
         """What is remembered of private rows, then the mean of where each generator stood."""
         return np.concatenate([state.remembered, *(player.average for player in state.players)])
 
     def averages(self, outcome: Floats) -> list[Floats]:
         """The mean of where each generator stood."""
-        return cut(outcome[self.numbers :], [side.begin.size for side in self.sides])
+        return split(outcome[self.numbers :], [side.initial.size for side in self.sides])
 
-    def play(self, state: Played, remembered: Floats, step: int) -> Played:
+    def play_rounds(self, state: GameState, remembered: Floats, step: int) -> GameState:
         """The generators' steps against the best critics for what is remembered."""
         rng, players = np.random.default_rng([0, step]), state.players
         for turn in range(step * self.rounds, (step + 1) * self.rounds):
-            players = self._round(remembered, players, turn, rng)
-        return Played(remembered, tuple(player.averaged(self.averaged) for player in players))
+            players = self._step_all(remembered, players, turn, rng)
+        return GameState(remembered, tuple(player.averaged(self.averaged) for player in players))
 
-    def along(self, state: Played, slopes: Sequence[Floats], turn: int, rng: np.random.Generator) -> Played:
+    def step_along(self, state: GameState, slopes: Sequence[Floats], turn: int, rng: np.random.Generator) -> GameState:
         """A step of each generator up given slopes of the points of as many made rows, or masks, drawn by `rng`."""
-        moved: list[Player] = []
-        made = self.shown(state.players, len(slopes[0]), rng)
+        moved: list[GeneratorState] = []
+        made = self.generate(state.players, len(slopes[0]), rng)
         for side, player, shown, up in zip(self.sides, state.players, made, slopes, strict=True):
-            down = (COLUMNS * shown.points.mean(axis=0) - up) / len(up)
-            moved.append(self._moved(side, player, shown, down, turn).averaged(self.averaged))
-        return Played(state.remembered, tuple(moved))
+            down = (MARGINAL_WEIGHT * shown.points.mean(axis=0) - up) / len(up)
+            moved.append(self._step_one(side, player, shown, down, turn).averaged(self.averaged))
+        return GameState(state.remembered, tuple(moved))
 
-    def shown(self, players: Sequence[Player], rows: int, rng: np.random.Generator) -> list[Shown]:
+    def generate(self, players: Sequence[GeneratorState], rows: int, rng: np.random.Generator) -> list[GeneratedBatch]:
         """What is made now, masks first: rows are shown with made gaps."""
         seen: Floats | None = None
-        found: list[Shown] = []
+        found: list[GeneratedBatch] = []
         for side, player in reversed(list(zip(self.sides, players, strict=True))):
             generator = side.generator
-            weights = generator.network.unpack(player.numbers)
+            weights = generator.network.unpack(player.parameters)
             chances, memory = generator.forward(weights, generator.inputs(rows, rng))
-            points = chances @ side.heads
+            points = chances @ side.cell_points
             if seen is not None:
                 seen = seen.repeat(side.critic.sizes, axis=1)
                 points *= seen
-            found.append(Shown(points, seen, weights, memory))
+            found.append(GeneratedBatch(points, seen, weights, memory))
             seen = chances[:, generator.starts[:-1]]  # of masks: the chance of no gap
         return found[::-1]
 
-    def _round(
-        self, remembered: Floats, players: Sequence[Player], turn: int, rng: np.random.Generator
-    ) -> tuple[Player, ...]:
+    def _step_all(
+        self, remembered: Floats, players: Sequence[GeneratorState], turn: int, rng: np.random.Generator
+    ) -> tuple[GeneratorState, ...]:
         """A step of each generator."""
-        moved: list[Player] = []
-        targets, made = cut(remembered, self._sizes), self.shown(players, self.made, rng)
+        moved: list[GeneratorState] = []
+        targets, made = split(remembered, self._sizes), self.generate(players, self.made, rng)
         for side, player, target, shown in zip(self.sides, players, targets, made, strict=True):
             halves = itertools.permutations(np.split(shown.points, 2))
             slopes = np.concatenate([self._slopes(side, target, own, against) for own, against in halves])
-            moved.append(self._moved(side, player, shown, slopes, turn))
+            moved.append(self._step_one(side, player, shown, slopes, turn))
         return tuple(moved)
 
-    def _moved(self, side: Side, player: Player, shown: Shown, slopes: Floats, turn: int) -> Player:
+    def _step_one(
+        self, side: Opponents, player: GeneratorState, shown: GeneratedBatch, slopes: Floats, turn: int
+    ) -> GeneratorState:
         """A generator after a step down these slopes of what it makes."""
         if shown.seen is not None:
             slopes = slopes * shown.seen
-        gradient = side.generator.backward(shown.weights, shown.memory, slopes @ side.heads.T)
+        gradient = side.generator.backward(shown.weights, shown.memory, slopes @ side.cell_points.T)
         move, moments = self.optimizer.move(player.moments, gradient, turn, side.generator.network.shapes)
-        return replace(player, numbers=np.clip(player.numbers + move, -FARTHEST, FARTHEST), moments=moments)
+        return replace(
+            player, parameters=np.clip(player.parameters + move, -LARGEST_PARAMETER, LARGEST_PARAMETER), moments=moments
+        )
 
-    def _slopes(self, side: Side, target: Floats, points: Floats, against: Floats) -> Floats:
+    def _slopes(self, side: Opponents, target: Floats, points: Floats, against: Floats) -> Floats:
         """Of what is to fall, by these points, with the best critic of what is remembered against other made points.
 
         With the best critic against the same ones a generator would also make little of what chance does to them, and
@@ -318,10 +327,10 @@ class Game:
             side.critic.unpack(critic), points, np.full((len(points), 1), -1 / self.made), to_inputs=True
         )
         assert slopes is not None  # noqa: S101 for mypy: asked for
-        return np.asarray(slopes + COLUMNS * against.mean(axis=0) / self.made)
+        return np.asarray(slopes + MARGINAL_WEIGHT * against.mean(axis=0) / self.made)
 
 
-def diagonal(blocks: Sequence[Floats]) -> Floats:
+def block_diagonal(blocks: Sequence[Floats]) -> Floats:
     """These matrices one after another, zero elsewhere."""
     found = np.zeros(np.sum([block.shape for block in blocks], axis=0))
     row = column = 0
@@ -335,28 +344,28 @@ _PORTION = 1 << 22  # products of made rows at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _TeacherEnsemble:
+class _TeacherGame:
     """What both share: what teachers keep of their rows."""
 
     game: Game
     teachers: int
     made: int  # rows that teachers are asked about at a step
-    codes: Pairs = field(init=False)
+    codes: PairwiseCritic = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "codes", Pairs(tuple(map(len, self.game.sides[0].lines))))
+        object.__setattr__(self, "codes", PairwiseCritic(tuple(map(len, self.game.sides[0].code_points))))
 
-    def start(self) -> Played:
+    def start(self) -> GameState:
         """As the game."""
         return self.game.start()
 
-    def outcome(self, state: Played) -> Floats:
+    def outcome(self, state: GameState) -> Floats:
         """As the game."""
         return self.game.outcome(state)
 
     def summarize(self, columns: tuple[Codes, ...], teacher: Integers) -> Integers:
         """How many rows of each teacher have which two codes. Floats hold these sums exactly, in any order."""
-        shown, free = indicators(columns, self.codes.sizes), self.codes.mask.free
+        shown, free = one_hot(columns, self.codes.sizes), self.codes.mask.free
         order = np.argsort(teacher, kind="stable")
         ends = np.searchsorted(teacher[order], np.arange(self.teachers + 1))
         found = np.zeros((self.teachers, free.size), dtype=np.int64)
@@ -368,7 +377,7 @@ class _TeacherEnsemble:
     def prepare(self, sums: Integers) -> tuple[Floats, ...]:
         """For each side teachers × numbers: the mean products of their rows' points; 0 of those who have no row."""
         found = [np.zeros((len(sums), sum(side.critic.shapes))) for side in self.game.sides]
-        points = [diagonal(side.lines) for side in self.game.sides]
+        points = [block_diagonal(side.code_points) for side in self.game.sides]
         first, second = self.codes.sizes[:2]
         for place, pairs in enumerate(sums):
             counts = self.codes.unpack(pairs.astype(np.float64))
@@ -383,7 +392,7 @@ class _TeacherEnsemble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VoteGame(_TeacherEnsemble):
+class VoteGame(_TeacherGame):
     r"""Teachers vote for the half of some made rows that their critics give the most; a student learns from the counts.
 
     With p the noisy share of votes for each row z, what a student remembers of private rows moves by
@@ -402,10 +411,10 @@ class VoteGame(_TeacherEnsemble):
         """A vote on each made row."""
         return self.made, 1
 
-    def ask(self, state: Played, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
+    def ask(self, state: GameState, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
         """1 for the rows above the median, by the critic of each teacher; 0 of those who have no row."""
         means = prepared[0] if teacher is None else prepared[0][[teacher]]
-        points, mean = self._asked(state, step)
+        points, mean = self._candidates(state, step)
         free, scores = self.game.sides[0].critic.mask.free, np.zeros((len(means), len(points)))
         portion = max(1, _PORTION // points.shape[1] ** 2)
         for begin in range(0, len(points), portion):
@@ -415,54 +424,54 @@ class VoteGame(_TeacherEnsemble):
         votes = scores > np.median(scores, axis=1, keepdims=True)
         return np.asarray(votes & np.any(means, axis=1, keepdims=True), dtype=np.float64)
 
-    def follow(self, state: Played, noisy: Floats, step: int) -> Played:
+    def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
         """The student's step, then those of generators."""
-        points, _ = self._asked(state, step)
-        share = np.clip(noisy / self.teachers, -FARTHEST, FARTHEST)
+        points, _ = self._candidates(state, step)
+        share = np.clip(noisy / self.teachers, -LARGEST_PARAMETER, LARGEST_PARAMETER)
         share = (share - share.mean()) / len(points)  # their sum is 0, so products need not be centred
         moved = ((points.T * share) @ points).ravel()[self.game.sides[0].critic.mask.free]
-        return self.game.play(state, state.remembered + self.rate(step) * moved, step)
+        return self.game.play_rounds(state, state.remembered + self.rate(step) * moved, step)
 
     def rate(self, step: int) -> float:
         """How far the student goes at this step."""
         return float(self.reach * (1 + np.cos(np.pi * step / self.steps)) / 2)
 
-    def _asked(self, state: Played, step: int) -> tuple[Floats, Floats]:
+    def _candidates(self, state: GameState, step: int) -> tuple[Floats, Floats]:
         """The points of some made rows, drawn cell by cell, and the mean products of others'."""
         (side,), (player,), rng = self.game.sides, state.players, self._chance(step)
         generator = side.generator
-        weights = generator.network.unpack(player.numbers)
+        weights = generator.network.unpack(player.parameters)
         chances, _ = generator.forward(weights, generator.inputs(self.made, rng))
         cells = np.zeros_like(chances)
         for begin, end in zip(generator.starts[:-1], generator.starts[1:], strict=True):
             steps = chances[:, begin:end].cumsum(axis=1)
             drawn = (steps < rng.random((len(steps), 1)) * steps[:, -1:]).sum(axis=1)
             cells[np.arange(len(cells)), begin + np.minimum(drawn, end - begin - 1)] = 1.0
-        (others,) = self.game.shown(state.players, self.game.made, rng)
-        return cells @ side.heads, side.mean_products(others.points)
+        (others,) = self.game.generate(state.players, self.game.made, rng)
+        return cells @ side.cell_points, side.mean_products(others.points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GradientGame(_TeacherEnsemble):
+class GradientGame(_TeacherGame):
     """The slopes of made rows' points by the critic of one teacher, and of made masks' by another critic of its."""
 
     @property
     def answers(self) -> tuple[int, int]:
         """A vector for each made row, then for each mask, filled up with zeros to one length."""
-        return self.made * len(self.game.sides), max(side.heads.shape[1] for side in self.game.sides)
+        return self.made * len(self.game.sides), max(side.cell_points.shape[1] for side in self.game.sides)
 
-    def ask(self, state: Played, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
+    def ask(self, state: GameState, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
         """Up the critics of this teacher."""
         vectors, width = self.answers
         found = np.zeros((len(self.game.sides), self.made, width))
-        made = self.game.shown(state.players, self.made, self._chance(step))
+        made = self.game.generate(state.players, self.made, self._chance(step))
         for place, (side, shown) in enumerate(zip(self.game.sides, made, strict=True)):
             critic = side.critic.unpack(prepared[place][teacher] - side.mean_products(shown.points))
             found[place, :, : shown.points.shape[1]] = shown.points @ (critic + critic.T)
         return found.reshape(vectors, width)
 
-    def follow(self, state: Played, noisy: Floats, step: int) -> Played:
+    def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
         """A step of each generator along its noisy slopes."""
         up = noisy.reshape(len(self.game.sides), self.made, -1)
-        slopes = [own[:, : side.heads.shape[1]] for own, side in zip(up, self.game.sides, strict=True)]
-        return self.game.along(state, slopes, step, self._chance(step))
+        slopes = [own[:, : side.cell_points.shape[1]] for own, side in zip(up, self.game.sides, strict=True)]
+        return self.game.step_along(state, slopes, step, self._chance(step))

@@ -21,11 +21,11 @@ from gapless.errors import ModelError
 from gapless.missing import CompleteRows, Extended, ImputeFirst, Missing
 from gapless.model.distribution import Distribution
 from gapless.model.marginal import estimate_total
-from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
+from gapless.model.neural.descent import Adam, CosineSchedule, PredictionTask, PredictionTraining, initial_parameters
 from gapless.model.neural.layers import Chain, Linear
 from gapless.privacy import PrivateTraining, Released, Sampled, Spend, TeacherVotes
-from gapless.synth.adversarial.game import Game, Generator, Side, VoteGame
-from gapless.synth.adversarial.generative import Critic, GeneratorModel, Known, network
+from gapless.synth.adversarial.game import Game, Generator, Opponents, VoteGame
+from gapless.synth.adversarial.generative import Critic, CriticFacts, GeneratorModel, network
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
 from gapless.synth.measurements import LearnedModel
@@ -53,11 +53,11 @@ AUTO_SHARE = 0.5  # of what columns leave of the budget, for the autoencoder
 AUTO_RATE, AUTO_CLIP = 0.02, 2.0  # of its steps; the length that gradients are cut to
 
 
-class Outcome(NamedTuple):
+class GameResult(NamedTuple):
     """The outcome of a game; what is known of its critic, if that was paid for."""
 
     released: Released[Floats]
-    critic: Known | None
+    critic: CriticFacts | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +91,18 @@ class Adversarial(Synthesizer):
         fitting = FitContext(self, table, spend=spend, progress=progress)
         left, several = fitting.prepare(), len(fitting.columns) > 1
         laws = fitting.column_probabilities(left * COLUMNS_SHARE if several else left)
-        sides = self.sides(fitting, laws)
+        sides = self.opponents(fitting, laws)
         game = self.game(fitting, sides)
         played = self.play(fitting, game, laws) if several else None
-        players = game.averages(played.released.value) if played else [np.zeros_like(side.begin) for side in sides]
+        players = game.averages(played.released.value) if played else [np.zeros_like(side.initial) for side in sides]
         made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, players, strict=True)]
         filled, gapped = self.model(fitting, made, laws)
         critic = None
         if played and played.critic:
-            critic = Critic.paid(played.released, sides[0], gapped or filled, played.critic)
+            critic = Critic.from_release(played.released, sides[0], gapped or filled, played.critic)
         return fitting.fitted(
             LearnedModel(filled, gapped, fitting.total),
-            settings=self.settings(fitting) | {"steps": self.many_steps if several else 0},
+            settings=self.settings(fitting) | {"steps": self.step_count if several else 0},
             edges=combinations(range(len(fitting.schema.columns)), 2),
             critic=critic,
         )
@@ -111,9 +111,9 @@ class Adversarial(Synthesizer):
         """Settings that the model's facts name."""
         return {}
 
-    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
+    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
         """Generators and critics; by default of rows alone, in which gaps are cells if they are counted."""
-        return [rows_side(fitting, laws, fitting.sizes)]
+        return [row_opponents(fitting, laws, fitting.sizes)]
 
     def model(
         self, fitting: FitContext, made: Sequence[GeneratorModel], laws: Sequence[Floats]
@@ -123,19 +123,19 @@ class Adversarial(Synthesizer):
         if not fitting.extended:
             return raked, None
         sizes = [column.size for column in fitting.schema.columns]
-        return raked.cut(sizes).raked(given_first_cells(laws, sizes)), raked
+        return raked.restricted(sizes).raked(condition_on_first_cells(laws, sizes)), raked
 
     @property
-    def many_steps(self) -> int:
+    def step_count(self) -> int:
         """As many as are set, or by default."""
         return STEPS if self.steps is None else self.steps
 
-    def game(self, fitting: FitContext, sides: Sequence[Side]) -> Game:
+    def game(self, fitting: FitContext, sides: Sequence[Opponents]) -> Game:
         """The game that is played: all of it public."""
-        steps = self.many_steps
+        steps = self.step_count
         return Game(
             sides=tuple(sides),
-            optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps * ROUNDS, warmup=WARMUP * ROUNDS)),
+            optimizer=Adam(rate=CosineSchedule(rate=LEARNING_RATE, steps=steps * ROUNDS, warmup=WARMUP * ROUNDS)),
             batch_size=RATE * max(1.0, estimate_total(fitting.measured)),
             memory=max(1.0, MEMORY * steps),
             rounds=ROUNDS,
@@ -143,35 +143,35 @@ class Adversarial(Synthesizer):
             averaged=AVERAGED,
         )
 
-    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> Outcome:
+    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> GameResult:
         """Train the critics with what is left of the grant."""
-        steps = self.many_steps
+        steps = self.step_count
         rows = training_rows(fitting.prepared, game, progress=lambda step: fitting.notify("training", step, steps))
         training = PrivateTraining.for_loss(
             fitting.grant.left,
             rows.distance,
             rate=RATE,
             steps=steps,
-            clip=typical(game.sides, laws),
+            clip=typical_clip(game.sides, laws),
             numbers=game.numbers,
         )
         released = fitting.grant.release(rows, training, what="critics")
         kept = 1 - 1 / game.memory
         one = training.noise_std / game.batch_size * (1 - kept)  # of each step, what stays is a geometric series
         noise_std = one * np.sqrt((1 - kept ** (2 * steps)) / (1 - kept**2))
-        return Outcome(released, Known(kept=1 - kept**steps, noise_std=float(noise_std), clip=training.clip))
+        return GameResult(released, CriticFacts(kept=1 - kept**steps, noise_std=float(noise_std), clip=training.clip))
 
 
-def rows_side(
+def row_opponents(
     fitting: FitContext,
     laws: Sequence[Floats],
     sizes: Sequence[int],
     *,
     given: Sequence[int] = (),
     decoder: Floats | None = None,
-) -> Side:
+) -> Opponents:
     """The generator of rows whose columns have these cells, and its critic."""
-    own = given_first_cells(laws, sizes)
+    own = condition_on_first_cells(laws, sizes)
     codes = [column.extended_size for column in fitting.schema.columns]
     heads = [np.eye(size) - law for size, law in zip(sizes, own, strict=True)]
     lines = [np.pad(points, ((0, many - len(points)), (0, 0))) for points, many in zip(heads, codes, strict=True)]
@@ -183,29 +183,29 @@ def rows_side(
         bias=np.log(np.concatenate(own)),
         decoder=decoder,
         given=tuple(given),
-        laws=known,
+        marginals=known,
     )
-    return Side.of(generator, lines, heads)
+    return Opponents.of(generator, lines, heads)
 
 
-def given_first_cells(laws: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
+def condition_on_first_cells(laws: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
     """The law of each column given that it is in its first cells."""
     return [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
 
 
-def teachers(fitting: FitContext) -> int:
+def teacher_count(fitting: FitContext) -> int:
     """How many teachers rows are parted among, where it is teachers that see them: the schema says."""
     codes = [column.extended_size for column in fitting.schema.columns]
     kept = (sum(codes) ** 2 - sum(size**2 for size in codes)) // 2  # by each: pairs of codes of two columns
     return max(2, min(TEACHERS, MOST_LESSONS // max(1, kept)))
 
 
-def typical(sides: Sequence[Side], laws: Sequence[Floats]) -> float:
+def typical_clip(sides: Sequence[Opponents], laws: Sequence[Floats]) -> float:
     """Where gradients are cut: by the length that they have if columns are independent, with their released laws."""
     square = 0.0
     for side in sides:
         means = np.array(
-            [law @ (lines[: len(law)] ** 2).sum(axis=1) for law, lines in zip(laws, side.lines, strict=True)]
+            [law @ (lines[: len(law)] ** 2).sum(axis=1) for law, lines in zip(laws, side.code_points, strict=True)]
         )
         square += float(means.sum() ** 2 - (means**2).sum()) / 2
     return float(np.clip(REACH * np.sqrt(square), 2.0**-10, 2.0**20))
@@ -259,9 +259,9 @@ class DPCGAN(Adversarial):
         """The label."""
         return {"label": fitting.schema.names[self._label(fitting)]}
 
-    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
+    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
         """Rows, given their label."""
-        return [rows_side(fitting, laws, fitting.sizes, given=[self._label(fitting)])]
+        return [row_opponents(fitting, laws, fitting.sizes, given=[self._label(fitting)])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,9 +280,9 @@ class DPCTGAN(Adversarial):
 
     name = "dpctgan"
 
-    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
+    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
         """Rows, given a cell of any column that tells something."""
-        return [rows_side(fitting, laws, fitting.sizes, given=[column for (column,) in fitting.columns])]
+        return [row_opponents(fitting, laws, fitting.sizes, given=[column for (column,) in fitting.columns])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,21 +304,21 @@ class DPautoGAN(Adversarial):
 
     name = "dpautogan"
 
-    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
+    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
         """Rows, from what the decoder takes."""
-        side = rows_side(fitting, laws, fitting.sizes)
+        side = row_opponents(fitting, laws, fitting.sizes)
         if len(fitting.columns) == 1:
             return [side]
-        steps = self.many_steps
-        shown, every = tuple(map(len, side.lines)), tuple(range(len(fitting.sizes)))
+        steps = self.step_count
+        shown, every = tuple(map(len, side.code_points)), tuple(range(len(fitting.sizes)))
         network = Chain((Linear(sum(fitting.sizes), CODE), Linear(CODE, sum(fitting.sizes), gain=0.0)))
         place = sum(network.shapes) - sum(fitting.sizes)
-        program = Descent(
+        program = PredictionTraining(
             network=network,
-            cells=Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=side.lines),
-            optimizer=Adam(rate=Cosine(rate=AUTO_RATE, steps=steps, warmup=WARMUP)),
+            cells=PredictionTask(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=side.code_points),
+            optimizer=Adam(rate=CosineSchedule(rate=AUTO_RATE, steps=steps, warmup=WARMUP)),
             batch_size=RATE * max(1.0, estimate_total(fitting.measured)),
-            begin=begun(network, side.generator.bias, place=place),
+            initial=initial_parameters(network, side.generator.bias, place=place),
         )
         trained = train(
             fitting.prepared,
@@ -332,7 +332,7 @@ class DPautoGAN(Adversarial):
             progress=lambda step: fitting.notify("training the autoencoder", step, steps),
         )
         _, (decoder, _) = network.unpack(trained.value)
-        return [rows_side(fitting, laws, fitting.sizes, decoder=decoder)]
+        return [row_opponents(fitting, laws, fitting.sizes, decoder=decoder)]
 
 
 # How far the student follows the votes: less, the more noise there is in shares of them. Chosen on Adult with gaps.
@@ -358,17 +358,17 @@ class PATEGAN(Adversarial):
 
     name = "pategan"
 
-    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> Outcome:
+    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> GameResult:
         """Take votes with what is left of the grant."""
-        steps, many = self.many_steps, teachers(fitting)
+        steps, many = self.step_count, teacher_count(fitting)
         distance = Sampled(fitting.table.protect.at_most)
         votes = TeacherVotes.for_loss(fitting.grant.left, distance, teachers=many, steps=steps, queries=ASKED)
         reach = STUDENT_REACH / (1 + votes.std / many / MUCH_NOISE)
         poll = VoteGame(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
         rows = teacher_rows(fitting.prepared, poll, progress=lambda step: fitting.notify("votes", step, steps))
         released = fitting.grant.release(rows, votes, what="votes")
-        clip = typical(game.sides, laws)
+        clip = typical_clip(game.sides, laws)
         length = clip / np.sqrt(game.numbers)  # of a product in one made row, about
         rates = np.sqrt(sum(poll.rate(step) ** 2 for step in range(steps)))
         noise_std = float(rates * votes.std / many * length / np.sqrt(ASKED))
-        return Outcome(released, Known(kept=1.0, noise_std=noise_std, clip=clip))
+        return GameResult(released, CriticFacts(kept=1.0, noise_std=noise_std, clip=clip))

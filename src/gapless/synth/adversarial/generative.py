@@ -29,14 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.distribution import Distribution
-from gapless.model.neural.layers import Chain, Linear, Pairs, ReLU
-from gapless.model.sampling import ALIKE, LEAST, allotted, code_dtype
+from gapless.model.neural.layers import Chain, Linear, PairwiseCritic, ReLU
+from gapless.model.sampling import LEAST_SHARE, SORT_COLUMNS, code_dtype, systematic_by_row
 from gapless.privacy.private import Released
 from gapless.privacy.sgd import RowGradients
-from gapless.synth.adversarial.game import Generator, Side
+from gapless.synth.adversarial.game import Generator, Opponents
 from gapless.types import Codes, Floats
 
-__all__ = ["Critic", "GappedGenerator", "GeneratorModel", "Known", "network"]
+__all__ = ["Critic", "CriticFacts", "GappedGenerator", "GeneratorModel", "network"]
 
 LEAK = 0.2
 RAKED = 1 << 13  # rows of noise over which columns are brought to their tables
@@ -56,7 +56,7 @@ class GeneratorModel:
     kind: ClassVar[str] = "generator"
 
     generator: Generator
-    numbers: Floats
+    parameters: Floats
 
     @classmethod
     def of(cls, generator: Generator, numbers: Floats) -> Self:
@@ -76,7 +76,7 @@ class GeneratorModel:
     def chances(self, rows: int, rng: np.random.Generator) -> Floats:
         """Rows × cells of all columns: the law of each row, given its noise."""
         generator = self.generator
-        return generator.forward(generator.network.unpack(self.numbers), generator.inputs(rows, rng))[0]
+        return generator.forward(generator.network.unpack(self.parameters), generator.inputs(rows, rng))[0]
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes.
@@ -91,32 +91,32 @@ class GeneratorModel:
             chances = self.chances(len(some), rng)
             for column in range(len(self.sizes)):
                 key = np.zeros(len(some), dtype=np.int64)
-                for other in rng.permutation(column)[:ALIKE]:
+                for other in rng.permutation(column)[:SORT_COLUMNS]:
                     key = key * self.sizes[other] + some[:, other]
                 order = np.argsort(key, kind="stable")
                 own = chances[order, starts[column] : starts[column + 1]]
-                some[order, column] = allotted(np.log(np.maximum(own, 1e-300)), rng)
+                some[order, column] = systematic_by_row(np.log(np.maximum(own, 1e-300)), rng)
         return codes
 
     def raked(self, targets: Sequence[Floats]) -> Self:
         """The model whose columns have these laws, over much noise."""
         generator = self.generator
         shown, held = generator.inputs(RAKED, np.random.default_rng(0))  # public: the same values give the same model
-        logits = generator.network.forward(generator.network.unpack(self.numbers), shown)[0] + generator.bias
-        wanted, shift = np.maximum(np.concatenate(targets), LEAST), np.zeros(logits.shape[1])
+        logits = generator.network.forward(generator.network.unpack(self.parameters), shown)[0] + generator.bias
+        wanted, shift = np.maximum(np.concatenate(targets), LEAST_SHARE), np.zeros(logits.shape[1])
         for _ in range(RAKES):
-            mean = np.maximum(generator.chances(logits + shift, held)[0].mean(axis=0), LEAST / 10)
+            mean = np.maximum(generator.chances(logits + shift, held)[0].mean(axis=0), LEAST_SHARE / 10)
             shift += np.log(wanted / mean)
             if np.abs(mean - wanted).max() < CLOSE:
                 break
         return replace(self, generator=replace(generator, bias=generator.bias + shift))
 
-    def cut(self, sizes: Sequence[int]) -> Self:
+    def restricted(self, sizes: Sequence[int]) -> Self:
         """The law of rows in the first cells of each column, whatever their noise: gaps after them are filled by it."""
         generator = self.generator
         starts = zip(generator.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in starts])
-        (first, first_bias), _, (last, bias) = generator.network.unpack(self.numbers)
+        (first, first_bias), _, (last, bias) = generator.network.unpack(self.parameters)
         smaller = replace(
             generator,
             network=network(len(first), len(first_bias), len(kept)),
@@ -126,11 +126,11 @@ class GeneratorModel:
         if generator.given:  # the network is shown the same cells as before, of which those of gaps never come
             laws = (
                 np.r_[law[: sizes[c]], np.zeros(len(law) - sizes[c])]
-                for c, law in zip(generator.given, generator.laws, strict=True)
+                for c, law in zip(generator.given, generator.marginals, strict=True)
             )
-            smaller = replace(smaller, laws=tuple(laws))
+            smaller = replace(smaller, marginals=tuple(laws))
         parts = first, first_bias, last[:, kept], bias[kept]
-        return replace(self, generator=smaller, numbers=np.concatenate([np.ravel(part) for part in parts]))
+        return replace(self, generator=smaller, parameters=np.concatenate([np.ravel(part) for part in parts]))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that makes the model, as plain arrays to be saved."""
@@ -141,9 +141,9 @@ class GeneratorModel:
             "widths": np.array([generator.noise, hidden], dtype=np.int64),
             "given": np.array(generator.given, dtype=np.int64),
             "bias": generator.bias,
-            "numbers": self.numbers,
+            "numbers": self.parameters,
         }
-        return arrays | {f"law{place}": law for place, law in enumerate(generator.laws)}
+        return arrays | {f"law{place}": law for place, law in enumerate(generator.marginals)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -156,7 +156,7 @@ class GeneratorModel:
             noise=noise,
             bias=arrays["bias"],
             given=tuple(given),
-            laws=laws,
+            marginals=laws,
         )
         return cls(generator, arrays["numbers"])
 
@@ -207,7 +207,7 @@ WIDEST = 1.0  # standard deviation of log weights among made rows, at the most
 _SCORED_AT_ONCE = 1 << 12  # rows at once
 
 
-class Known(NamedTuple):
+class CriticFacts(NamedTuple):
     """What is known of the private gradients that a game remembers.
 
     Attributes:
@@ -232,45 +232,45 @@ class Critic:
         entry: the ledger's entry that paid for the critic; nothing else makes one.
     """
 
-    lines: tuple[Floats, ...]
-    numbers: Floats
+    code_points: tuple[Floats, ...]
+    weights: Floats
     clip: float
     entry: int
 
     @classmethod
-    def paid(cls, released: Released[Floats], side: Side, model: Distribution, known: Known) -> Self:
+    def from_release(cls, released: Released[Floats], side: Opponents, model: Distribution, known: CriticFacts) -> Self:
         """From the outcome of a game that was paid for.
 
         Its scale follows from rows drawn from the model with a public seed.
         """
         size, clip = sum(side.critic.shapes), known.clip
         aim, noise = released.value[:size] / known.kept, known.noise_std / known.kept
-        plain = cls(side.lines, np.zeros(size), clip, released.entry)
+        plain = cls(side.code_points, np.zeros(size), clip, released.entry)
         made = model.sample(DRAWN, np.random.default_rng(0)).astype(np.int64)
         halves = made[::2], made[1::2]  # what W is made of, and what it is judged by
         numbers = aim - plain._mean(halves[0], np.ones(len(halves[0])))
-        scores = cls(side.lines, numbers, clip, released.entry).log_odds(halves[1])
+        scores = cls(side.code_points, numbers, clip, released.entry).log_odds(halves[1])
         mean = plain._mean(halves[1], np.ones(len(scores)))
         moved = plain._mean(halves[1], scores) - scores.mean() * mean
         spread = plain._square(halves[1]) - float(mean @ mean)
         gain = float((aim - mean) @ moved) - noise**2 * spread
         scale = max(0.0, gain) / max(float(moved @ moved), 1e-300)
         widest = WIDEST / max(float(scores.std()), 1e-300)
-        return cls(side.lines, min(scale, widest) * numbers, clip, released.entry)
+        return cls(side.code_points, min(scale, widest) * numbers, clip, released.entry)
 
     def _blocks(self, codes: NDArray[np.integer]) -> Iterator[tuple[slice, Floats, RowGradients, Floats]]:
         """Rows in blocks: which they are, their points, the products of these, and by how much the products are cut."""
-        pairs = Pairs(tuple(lines.shape[1] for lines in self.lines))
+        pairs = PairwiseCritic(tuple(lines.shape[1] for lines in self.code_points))
         for begin in range(0, len(codes), _SCORED_AT_ONCE):
             some = slice(begin, begin + _SCORED_AT_ONCE)
-            points = np.concatenate([lines[codes[some, c]] for c, lines in enumerate(self.lines)], axis=1)
+            points = np.concatenate([lines[codes[some, c]] for c, lines in enumerate(self.code_points)], axis=1)
             _, (products,) = pairs.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)
             lengths = np.sqrt(products.squared_norms())
             yield some, points, products, np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))
 
     def _mean(self, codes: NDArray[np.integer], weights: Floats) -> Floats:
         """The mean of the rows' products, cut, times their weights."""
-        total = np.zeros(len(self.numbers))
+        total = np.zeros(len(self.weights))
         for some, _, products, cut in self._blocks(codes):
             total += products.total(cut * weights[some])
         return total / len(codes)
@@ -281,16 +281,16 @@ class Critic:
 
     def log_odds(self, codes: NDArray[np.integer]) -> Floats:
         """Of each row: rows × columns of codes in."""
-        pairs = Pairs(tuple(lines.shape[1] for lines in self.lines))
-        matrix, found = pairs.unpack(self.numbers), np.zeros(len(codes))
+        pairs = PairwiseCritic(tuple(lines.shape[1] for lines in self.code_points))
+        matrix, found = pairs.unpack(self.weights), np.zeros(len(codes))
         for some, points, _, cut in self._blocks(codes):
             found[some] = cut * pairs.forward(matrix, points)[0][:, 0]
         return found
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What a model file holds of it."""
-        facts = {"numbers": self.numbers, "clip": np.array(self.clip), "entry": np.array(self.entry)}
-        return facts | {f"lines{place}": lines for place, lines in enumerate(self.lines)}
+        facts = {"numbers": self.weights, "clip": np.array(self.clip), "entry": np.array(self.entry)}
+        return facts | {f"lines{place}": lines for place, lines in enumerate(self.code_points)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:

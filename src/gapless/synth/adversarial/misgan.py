@@ -12,9 +12,9 @@ from gapless.data.training import teacher_rows
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
-from gapless.model.neural.descent import Adam, Cosine
+from gapless.model.neural.descent import Adam, CosineSchedule
 from gapless.privacy import SubsampledTeacher
-from gapless.synth.adversarial.game import Game, Generator, GradientGame, Side
+from gapless.synth.adversarial.game import Game, Generator, GradientGame, Opponents
 from gapless.synth.adversarial.gan import (
     ASKED,
     HIDDEN,
@@ -22,10 +22,10 @@ from gapless.synth.adversarial.gan import (
     NOISE,
     WARMUP,
     Adversarial,
-    Outcome,
-    given_first_cells,
-    rows_side,
-    teachers,
+    GameResult,
+    condition_on_first_cells,
+    row_opponents,
+    teacher_count,
 )
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
 from gapless.synth.fitting import FitContext
@@ -73,13 +73,13 @@ class MisGAN(Adversarial):
         """What was noised."""
         return {"noised": self.noised}
 
-    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> Outcome:
+    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> GameResult:
         """Train the critics, or ask one of many pairs of them at a time, with what is left of the grant."""
         if self.noised == "critics":
             return Adversarial.play(self, fitting, game, laws)
-        steps = self.many_steps
-        game = replace(game, optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
-        tutors = GradientGame(game=game, teachers=teachers(fitting), made=ASKED)
+        steps = self.step_count
+        game = replace(game, optimizer=Adam(rate=CosineSchedule(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
+        tutors = GradientGame(game=game, teachers=teacher_count(fitting), made=ASKED)
         rows = teacher_rows(fitting.prepared, tutors, progress=lambda step: fitting.notify("training", step, steps))
         vectors, width = tutors.answers
         noise = SubsampledTeacher.for_loss(
@@ -91,12 +91,12 @@ class MisGAN(Adversarial):
             vectors=vectors,
             numbers=vectors * width,
         )
-        return Outcome(fitting.grant.release(rows, noise, what="gradients"), None)
+        return GameResult(fitting.grant.release(rows, noise, what="gradients"), None)
 
-    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
+    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
         """Rows, and masks if they are read."""
         columns = fitting.schema.columns
-        rows = rows_side(fitting, laws, [column.size for column in columns])
+        rows = row_opponents(fitting, laws, [column.size for column in columns])
         if not any(column.gaps for column in columns) or not fitting.extended:
             return [rows]
         states = _states(fitting, laws)
@@ -108,13 +108,13 @@ class MisGAN(Adversarial):
         sizes = tuple(map(len, states))
         made = network(NOISE, HIDDEN, sum(sizes))
         generator = Generator(network=made, sizes=sizes, noise=NOISE, bias=np.log(np.concatenate(states)))
-        return [rows, Side.of(generator, lines, heads)]
+        return [rows, Opponents.of(generator, lines, heads)]
 
     def model(
         self, fitting: FitContext, made: Sequence[GeneratorModel], laws: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
         """Complete rows; and the same with made gaps."""
-        rows = made[0].raked(given_first_cells(laws, [column.size for column in fitting.schema.columns]))
+        rows = made[0].raked(condition_on_first_cells(laws, [column.size for column in fitting.schema.columns]))
         if not fitting.extended:
             return rows, None
         if len(made) == 1:

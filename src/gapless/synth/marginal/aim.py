@@ -11,7 +11,7 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.errors import Argument, Hint, ModelError
-from gapless.model.junction import JunctionTree, cells, junction_tree, pair_growth
+from gapless.model.junction import JunctionTree, cell_growth, cells, junction_tree
 from gapless.model.marginal import Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, Spend, for_counts
 from gapless.schema import Schema
@@ -173,7 +173,7 @@ def _within(
     tree: JunctionTree, marginals: Sequence[Marginal], chosen: Sequence[Marginal], limit: float
 ) -> list[Marginal]:
     """The marginals with which the tree keeps within the limit; those chosen before cost nothing."""
-    known, growth = set(chosen), pair_growth(tree)
+    known, growth = set(chosen), cell_growth(tree)
 
     def fits(marginal: Marginal) -> bool:
         if len(marginal) > 2:

@@ -20,7 +20,7 @@ from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
 from gapless.model.marginal import Marginal, Measurement, reconcile
-from gapless.model.sampling import Chance, allot, code_dtype, pick
+from gapless.model.sampling import UniformDraws, code_dtype, inverse_sample, systematic_by_group
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
@@ -98,10 +98,10 @@ class BayesianNetwork:
             groups = np.zeros(len(codes), dtype=np.int64)
             for parent, merged, many in zip(node.parents, node.merged, node.shape, strict=True):
                 groups = groups * many + merged[codes[:, parent]]
-            codes[:, node.column] = allot(law.reshape(-1, law.shape[-1]), groups, rng)
+            codes[:, node.column] = systematic_by_group(law.reshape(-1, law.shape[-1]), groups, rng)
         return codes
 
-    def fill(self, given: Integers, chance: Chance) -> Integers:
+    def fill(self, given: Integers, chance: UniformDraws) -> Integers:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         Gibbs sampling. The missing cells of a row are first drawn column by column given their parents; then, SWEEPS
@@ -117,7 +117,7 @@ class BayesianNetwork:
                 for begin in range(0, len(lacking), step):
                     rows = lacking[begin : begin + step]
                     weights = self._weights(place, codes[rows], children=sweep > 0)
-                    codes[rows, node.column] = pick(weights, np.arange(len(rows)), draws[rows])
+                    codes[rows, node.column] = inverse_sample(weights, np.arange(len(rows)), draws[rows])
         return codes
 
     def _weights(self, place: int, codes: Integers, *, children: bool) -> Floats:
@@ -283,8 +283,8 @@ def fit_tables(
         begin.sizes,
         own[:many] + [pair for pair in pairs if pair.columns[-1] in begun],
         total=total,
-        closely=follow_noise,
-        whole=len(sizes),
+        follow_noise=follow_noise,
+        unmerged=len(sizes),
         zeros=begin.structural_zeros,
         cap_cells=cap_cells,
     )
@@ -307,7 +307,7 @@ def _fit_alone(measured: Sequence[Measurement], order: Marginal | None = None, *
     """The first of these tables by itself, from its counts and those of pairs in it; its axes in the order given."""
     axes, counts = measured[0].columns, measured[0].counts
     own = [Measurement(tuple(map(axes.index, each.columns)), each.counts, each.noise_std) for each in measured]
-    model = GraphicalModel.fit(counts.shape, own, closely=follow_noise, cap_cells=counts.size)
+    model = GraphicalModel.fit(counts.shape, own, follow_noise=follow_noise, cap_cells=counts.size)
     return model.marginal([axes.index(column) for column in order or axes])
 
 

@@ -214,7 +214,7 @@ class _Tables:
         """Draw the empty cells among the observed ones of two columns to zero; gaps have a test of their own."""
         one, other = (slice(self.ends[column], self.ends[column + 1]) for column in columns)
         among = tuple(slice(self.shape.observed[column]) for column in columns)
-        shown = denoise(table, noise_std, margins_std, among=among)
+        shown = denoise(table, noise_std, margins_std, region=among)
         self.target[one, other], self.target[other, one] = shown.counts / total, shown.counts.T / total
         self.weight[one, other] /= shown.variance
         self.weight[other, one] /= shown.variance.T

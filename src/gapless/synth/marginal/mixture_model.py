@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.model.sampling import Chance, allot, code_dtype, pick
+from gapless.model.sampling import UniformDraws, code_dtype, inverse_sample, systematic_by_group
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
@@ -124,14 +124,14 @@ class MixtureModel:
         codes = np.empty((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         which = rng.permutation(rng.permutation(self.components)[np.arange(rows) % self.components])
         for column, law in enumerate(self.probabilities):
-            codes[:, column] = allot(law.astype(np.float64), which, rng)
+            codes[:, column] = systematic_by_group(law.astype(np.float64), which, rng)
         ends = ends_of(self.sizes)
         if rows > self.components and rows * int(ends[-1]) ** 2 <= MOST:
             laws = np.hstack(self.probabilities)
             swap_rebalance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
         return codes
 
-    def fill(self, given: Integers, chance: Chance) -> Codes:
+    def fill(self, given: Integers, chance: UniformDraws) -> Codes:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         A component is drawn by how well it explains what is observed, then every missing cell from its law there. A
@@ -146,10 +146,10 @@ class MixtureModel:
         for begin in range(0, len(given), step):
             some = slice(begin, begin + step)
             fit = self._responsibilities(given[some], told)
-            component = pick(fit.astype(np.float64), np.arange(len(fit)), draws[0][some])
+            component = inverse_sample(fit.astype(np.float64), np.arange(len(fit)), draws[0][some])
             for column, law in enumerate(self.probabilities):
                 lacking = np.flatnonzero(given[some, column] < 0)
-                cells = pick(law.astype(np.float64), component[lacking], draws[1 + column][some][lacking])
+                cells = inverse_sample(law.astype(np.float64), component[lacking], draws[1 + column][some][lacking])
                 codes[some, column][lacking] = cells
         return codes
 

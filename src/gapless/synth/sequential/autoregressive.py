@@ -20,14 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.model.completion import ROUNDS, ROWS, shrunk
-from gapless.model.neural.gradients import product
-from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, indicators
-from gapless.model.sampling import ALIKE, LEAST, Chance, allotted, code_dtype, pick, softmax
+from gapless.model.completion import FILL_ROUNDS, SAMPLE_ROWS, james_stein
+from gapless.model.neural.gradients import row_wise_product
+from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, one_hot
+from gapless.model.sampling import (
+    LEAST_SHARE,
+    SORT_COLUMNS,
+    UniformDraws,
+    code_dtype,
+    inverse_sample,
+    softmax,
+    systematic_by_row,
+)
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
-__all__ = ["AutoregressiveModel", "ColumnLaw", "ColumnLaws", "SharedLaws", "complete"]
+__all__ = ["AutoregressiveModel", "ColumnConditional", "ColumnConditionals", "SharedConditionals", "complete_gaps"]
 
 SWEEPS = 3  # of Gibbs sampling over the gaps of a row
 RAKES = 8  # steps of a column towards its table
@@ -41,7 +49,7 @@ _FARTHEST = 500.0  # of a logit, so that its power is finite
 
 
 @dataclass(frozen=True, eq=False)
-class SharedLaws:
+class SharedConditionals:
     """One network for all columns: each sees the earlier ones through a linear skip and a hidden layer.
 
     In blocks of one size its numbers are a function of each row, to the last bit. Cells of all columns lie one after
@@ -84,7 +92,7 @@ class SharedLaws:
             rows = starts[earlier] + codes[:, earlier]
             sums += skip[rows]
             hidden += self.first[rows]
-        return np.clip(sums + product(np.maximum(hidden, 0.0), self.last[:, span]), -_FARTHEST, _FARTHEST)
+        return np.clip(sums + row_wise_product(np.maximum(hidden, 0.0), self.last[:, span]), -_FARTHEST, _FARTHEST)
 
     def scores(self, column: int, codes: Integers) -> Floats:
         """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
@@ -99,16 +107,16 @@ class SharedLaws:
         cells = np.concatenate([np.arange(self.starts[other], self.starts[other + 1]) for other in later])
         begins = np.cumsum([0, *(self.sizes[other] for other in later)])
         seen = begins[:-1] + codes[:, later]
-        shown = indicators(list(codes.T), self.sizes)
+        shown = one_hot(list(codes.T), self.sizes)
         shown[:, own] = 0.0
-        sums = self.bias[cells] + product(shown, self.skip[:, cells])
-        hidden = self.first_bias + product(shown, self.first)
+        sums = self.bias[cells] + row_wise_product(shown, self.skip[:, cells])
+        hidden = self.first_bias + row_wise_product(shown, self.first)
         last, step = self.last[:, cells], max(1, _CELLS // (len(codes) * len(cells)))
         for begin in range(0, self.sizes[column], step):
             some = slice(begin, min(begin + step, self.sizes[column]))
             units = np.maximum(hidden[:, None] + self.first[own][some], 0.0)
             many = units.shape[0] * units.shape[1]
-            logits = product(units.reshape(many, len(last)), last).reshape(*units.shape[:2], len(cells))
+            logits = row_wise_product(units.reshape(many, len(last)), last).reshape(*units.shape[:2], len(cells))
             logits += sums[:, None]
             logits += self.skip[own][some][:, cells]
             np.clip(logits, -_FARTHEST, _FARTHEST, out=logits)
@@ -117,7 +125,7 @@ class SharedLaws:
             found[:, some] -= np.log(np.add.reduceat(logits, begins[:-1], axis=2)).sum(axis=2)
         return found
 
-    def cut(self, sizes: Sequence[int]) -> Self:
+    def restricted(self, sizes: Sequence[int]) -> Self:
         """The laws given that every column is in its first cells."""
         spans = zip(self.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in spans])
@@ -158,7 +166,7 @@ class SharedLaws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ColumnLaw:
+class ColumnConditional:
     """The law of one column given others: their cells embedded, a mean of these by attention, softmax (AimNet).
 
     `given` are the codes with which each of the others was shown, `outputs` those that were foretold, of which the
@@ -169,26 +177,26 @@ class ColumnLaw:
     outputs: int
     cells: int
     width: int
-    numbers: Floats
+    parameters: Floats
 
     def __post_init__(self) -> None:
-        _keep_plain(self, "numbers")
+        _keep_plain(self, "parameters")
 
-    def sanitized(self) -> ColumnLaw:
+    def sanitized(self) -> ColumnConditional:
         """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
-        wanted = sum(attentive(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
-        if self.numbers.shape != (wanted,) or not np.isfinite(self.numbers).all() or self.cells > self.outputs:
+        wanted = sum(attention_network(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
+        if self.parameters.shape != (wanted,) or not np.isfinite(self.parameters).all() or self.cells > self.outputs:
             raise ModelError(
                 f"a law of {plural(self.cells, 'cell')} with other numbers than it needs", hint="fit it again"
             )
-        return ColumnLaw(self.given, self.outputs, self.cells, self.width, np.array(self.numbers))
+        return ColumnConditional(self.given, self.outputs, self.cells, self.width, np.array(self.parameters))
 
     def logits(self, others: Integers) -> Floats:
         """Rows × cells, from rows × others."""
         if not self.given:
-            return np.tile(self.numbers[: self.cells], (len(others), 1))
-        network = attentive(self.given, self.outputs, self.width)
-        outputs, _ = network.forward(network.unpack(self.numbers), tuple(others.T))
+            return np.tile(self.parameters[: self.cells], (len(others), 1))
+        network = attention_network(self.given, self.outputs, self.width)
+        outputs, _ = network.forward(network.unpack(self.parameters), tuple(others.T))
         return np.asarray(np.clip(outputs[:, : self.cells], -_FARTHEST, _FARTHEST))
 
     def draw(self, others: Integers, draws: Floats) -> Integers:
@@ -199,7 +207,7 @@ class ColumnLaw:
         return found
 
 
-def attentive(given: Sequence[int], outputs: int, width: int) -> Chain:
+def attention_network(given: Sequence[int], outputs: int, width: int) -> Chain:
     """From the cells of several columns to the logits of one, at first all of them 0.
 
     Points have numbers of variance 1 at first: a mean over many columns is short, and its gradients shorter.
@@ -209,21 +217,21 @@ def attentive(given: Sequence[int], outputs: int, width: int) -> Chain:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnLaws:
+class ColumnConditionals:
     """A network for each column, in their order."""
 
     order: tuple[int, ...]
-    laws: tuple[ColumnLaw, ...]
+    conditionals: tuple[ColumnConditional, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The cells of each column."""
-        return tuple(self.laws[self.order.index(column)].cells for column in range(len(self.order)))
+        return tuple(self.conditionals[self.order.index(column)].cells for column in range(len(self.order)))
 
     def logits(self, column: int, codes: Integers) -> Floats:
         """Those of the column's own network."""
         place = self.order.index(column)
-        return self.laws[place].logits(codes[:, self.order[:place]])
+        return self.conditionals[place].logits(codes[:, self.order[:place]])
 
     def scores(self, column: int, codes: Integers) -> Floats:
         """As those of a shared network, one cell after the other."""
@@ -236,33 +244,40 @@ class ColumnLaws:
                 found[:, cell] += told - np.log(np.exp(logits).sum(axis=1))
         return found
 
-    def cut(self, sizes: Sequence[int]) -> Self:
+    def restricted(self, sizes: Sequence[int]) -> Self:
         """The laws given that every column is in its first cells."""
-        laws = zip(self.order, self.laws, strict=True)
-        return replace(self, laws=tuple(replace(law, cells=sizes[column]) for column, law in laws))
+        laws = zip(self.order, self.conditionals, strict=True)
+        return replace(self, conditionals=tuple(replace(law, cells=sizes[column]) for column, law in laws))
 
     def shifted(self, column: int, shift: Floats) -> Self:
         """The laws with the logits of a column moved: in the biases of its own network."""
         place = self.order.index(column)
-        law = self.laws[place]
-        numbers = law.numbers.copy()
+        law = self.conditionals[place]
+        numbers = law.parameters.copy()
         begin = len(numbers) - law.outputs
         numbers[begin : begin + law.cells] += shift
-        return replace(self, laws=(*self.laws[:place], replace(law, numbers=numbers), *self.laws[place + 1 :]))
+        return replace(
+            self,
+            conditionals=(
+                *self.conditionals[:place],
+                replace(law, parameters=numbers),
+                *self.conditionals[place + 1 :],
+            ),
+        )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All of it."""
-        facts = [[law.outputs, law.cells, law.width] for law in self.laws]
+        facts = [[law.outputs, law.cells, law.width] for law in self.conditionals]
         arrays: dict[str, NDArray[Any]] = {"order": np.array(self.order), "facts": np.array(facts)}
-        for place, law in enumerate(self.laws):
-            arrays |= {f"given{place}": np.array(law.given, dtype=np.int64), f"numbers{place}": law.numbers}
+        for place, law in enumerate(self.conditionals):
+            arrays |= {f"given{place}": np.array(law.given, dtype=np.int64), f"numbers{place}": law.parameters}
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The laws that a model file holds."""
         laws = [
-            ColumnLaw(tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"numbers{place}"])
+            ColumnConditional(tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"numbers{place}"])
             for place, (outputs, cells, width) in enumerate(arrays["facts"].tolist())
         ]
         return cls(tuple(arrays["order"].tolist()), tuple(laws))
@@ -277,19 +292,20 @@ class AutoregressiveModel:
 
     kind: ClassVar[str] = "autoregressive"
 
-    laws: SharedLaws | ColumnLaws
+    conditionals: SharedConditionals | ColumnConditionals
 
     def __post_init__(self) -> None:
-        own = type(self.laws) is SharedLaws or (
-            type(self.laws) is ColumnLaws and all(type(law) is ColumnLaw for law in self.laws.laws)
+        own = type(self.conditionals) is SharedConditionals or (
+            type(self.conditionals) is ColumnConditionals
+            and all(type(law) is ColumnConditional for law in self.conditionals.conditionals)
         )
         if not own:  # they are shown rows when gaps are filled
-            raise ModelError(f"laws of a {type(self.laws).__name__}", hint="SharedLaws or ColumnLaws")
+            raise ModelError(f"laws of a {type(self.conditionals).__name__}", hint="SharedLaws or ColumnLaws")
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The cells of each column."""
-        return self.laws.sizes
+        return self.conditionals.sizes
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes, column by column.
@@ -299,19 +315,21 @@ class AutoregressiveModel:
         So tables of the column, also with these, are closer to the law's than independent draws would bring them.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
-        for place, column in enumerate(self.laws.order):
+        for place, column in enumerate(self.conditionals.order):
             for some in self._portions(codes, place, rng):
-                codes[some, column] = allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
+                codes[some, column] = systematic_by_row(
+                    self.conditionals.logits(column, codes[some].astype(np.int64)), rng
+                )
         return codes
 
     def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Integers]:
         """All rows, sorted by some columns before this place, in parts of bounded memory."""
         key = np.zeros(len(codes), dtype=np.int64)
-        for column in rng.permutation(np.array(self.laws.order[:place], dtype=np.int64))[:ALIKE]:
+        for column in rng.permutation(np.array(self.conditionals.order[:place], dtype=np.int64))[:SORT_COLUMNS]:
             key = key * self.sizes[column] + codes[:, column]
         shuffled = rng.permutation(len(codes))
         order = shuffled[np.argsort(key[shuffled], kind="stable")]
-        step = max(_BLOCK, _CELLS // self.sizes[self.laws.order[place]])
+        step = max(_BLOCK, _CELLS // self.sizes[self.conditionals.order[place]])
         return (order[begin : begin + step] for begin in range(0, len(codes), step))
 
     def raked(self, targets: Mapping[int, Floats]) -> Self:
@@ -319,22 +337,22 @@ class AutoregressiveModel:
 
         One column after the other gets shifts that bring the mean of its laws over the sample to its target.
         """
-        laws, rng = self.laws, np.random.default_rng(0)  # public: the same values always give the same model
-        codes = np.zeros((ROWS, len(self.sizes)), dtype=np.int64)
+        laws, rng = self.conditionals, np.random.default_rng(0)  # public: the same values always give the same model
+        codes = np.zeros((SAMPLE_ROWS, len(self.sizes)), dtype=np.int64)
         for place, column in enumerate(laws.order):
             logits = laws.logits(column, codes)
             if column in targets:
-                target = np.maximum(targets[column] / targets[column].sum(), LEAST)
+                target = np.maximum(targets[column] / targets[column].sum(), LEAST_SHARE)
                 shift = np.zeros(len(target))
                 for _ in range(RAKES):
                     mean = softmax(logits + shift).mean(axis=0)
-                    shift += np.log(target / np.maximum(mean, LEAST / 10))
+                    shift += np.log(target / np.maximum(mean, LEAST_SHARE / 10))
                 laws, logits = laws.shifted(column, shift), logits + shift
             for some in self._portions(codes, place, rng):
-                codes[some, column] = allotted(logits[some], rng)
-        return replace(self, laws=laws)
+                codes[some, column] = systematic_by_row(logits[some], rng)
+        return replace(self, conditionals=laws)
 
-    def fill(self, given: Integers, chance: Chance, *, sweeps: int = SWEEPS) -> Integers:
+    def fill(self, given: Integers, chance: UniformDraws, *, sweeps: int = SWEEPS) -> Integers:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         The missing cells of a row are first drawn column by column, given what comes before; then, `sweeps` times, each
@@ -342,24 +360,24 @@ class AutoregressiveModel:
         """
         codes = np.maximum(given, 0)
         for sweep in range(1 + sweeps):
-            for column in self.laws.order:
+            for column in self.conditionals.order:
                 draws = chance()
                 for rows, block in _blocks(np.flatnonzero(given[:, column] < 0)):
-                    told = self.laws.scores if sweep else self.laws.logits
+                    told = self.conditionals.scores if sweep else self.conditionals.logits
                     codes[rows, column] = _pick(told(column, codes[block]), draws[block])[: len(rows)]
         return codes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that makes the model, as plain arrays to be saved."""
-        return self.laws.to_arrays()
+        return self.conditionals.to_arrays()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model that `to_arrays` took apart."""
-        return cls((SharedLaws if "skip" in arrays else ColumnLaws).from_arrays(arrays))
+        return cls((SharedConditionals if "skip" in arrays else ColumnConditionals).from_arrays(arrays))
 
 
-def complete(gapped: AutoregressiveModel, sizes: Sequence[int]) -> AutoregressiveModel:
+def complete_gaps(gapped: AutoregressiveModel, sizes: Sequence[int]) -> AutoregressiveModel:
     """The distribution of complete rows behind one whose columns have gap states after their first `sizes` cells.
 
     The law of a cell given that it is observed is that of all cells, if gaps hang on earlier columns. Where they hang
@@ -367,20 +385,20 @@ def complete(gapped: AutoregressiveModel, sizes: Sequence[int]) -> Autoregressiv
     observed in them; then columns are raked to the result, as far as chance does not explain it. Many networks of their
     own are asked only what earlier columns tell: every cell that might be asked of every later one would take hours.
     """
-    sweeps = 0 if isinstance(gapped.laws, ColumnLaws) and len(sizes) > MANY_NETWORKS else SWEEPS
+    sweeps = 0 if isinstance(gapped.conditionals, ColumnConditionals) and len(sizes) > MANY_NETWORKS else SWEEPS
     rng = np.random.default_rng(0)  # public: the same released values always give the same model
-    drawn = min(ROWS, max(FEW_ROWS, FILLING // sum(sizes) ** 2))
+    drawn = min(SAMPLE_ROWS, max(FEW_ROWS, FILLING // sum(sizes) ** 2))
     rows = gapped.sample(drawn, rng).astype(np.int64)
     observed = np.where(rows < np.array(sizes), rows, -1)
-    filled = AutoregressiveModel(gapped.laws.cut(sizes))
+    filled = AutoregressiveModel(gapped.conditionals.restricted(sizes))
     if not (observed < 0).any():
         return filled
-    for _ in range(ROUNDS):
+    for _ in range(FILL_ROUNDS):
         before = filled.sample(drawn, rng).astype(np.int64)
         after = filled.fill(observed, lambda: rng.random(drawn), sweeps=sweeps)
         filled = filled.raked(
             {
-                column: shrunk(_shares(after[:, column], size), _shares(before[:, column], size), int(gaps))
+                column: james_stein(_shares(after[:, column], size), _shares(before[:, column], size), int(gaps))
                 for column, (size, gaps) in enumerate(zip(sizes, (observed < 0).sum(axis=0), strict=True))
             }
         )
@@ -405,4 +423,4 @@ def _blocks(rows: Integers) -> Iterator[tuple[Integers, Integers]]:
 
 
 def _pick(logits: Floats, draws: Floats) -> Integers:
-    return pick(softmax(logits), np.arange(len(logits)), draws)
+    return inverse_sample(softmax(logits), np.arange(len(logits)), draws)

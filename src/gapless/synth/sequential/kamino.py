@@ -16,7 +16,7 @@ from gapless.data.private_table import check_in_memory
 from gapless.data.training import train, training_rows
 from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.missing import Observed
-from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
+from gapless.model.neural.descent import Adam, CosineSchedule, PredictionTask, PredictionTraining, initial_parameters
 from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
 from gapless.privacy import PrivateTraining, Request, Sampled, Spend
 from gapless.schema import Schema
@@ -25,11 +25,11 @@ from gapless.synth.fitting import FitContext, Synthesizer
 from gapless.synth.measurements import LearnedModel
 from gapless.synth.sequential.autoregressive import (
     AutoregressiveModel,
-    ColumnLaw,
-    ColumnLaws,
-    SharedLaws,
-    attentive,
-    complete,
+    ColumnConditional,
+    ColumnConditionals,
+    SharedConditionals,
+    attention_network,
+    complete_gaps,
 )
 from gapless.threads import one_thread
 from gapless.types import Floats, whole
@@ -38,7 +38,7 @@ Architecture: TypeAlias = Literal["shared", "columns"]
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TrainingPlan:
     """How a training runs; all of it public. Chosen on Adult and a simulated table (bench/kamino.py)."""
 
     rate: float  # the chance of each row to be in a lot
@@ -47,11 +47,11 @@ class Course:
     learning_rate: float
 
 
-COURSES = {"shared": Course(0.1, 200, 2.0, 0.03), "columns": Course(0.05, 100, 3.0, 0.04)}
+TRAINING_PLANS = {"shared": TrainingPlan(0.1, 200, 2.0, 0.03), "columns": TrainingPlan(0.05, 100, 3.0, 0.04)}
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
 WARMUP = 20  # steps
 HIDDEN = 32  # units of the hidden layer, where noise is small enough for one
-QUIET = 6e-4  # noise in a sum of gradients, in units of their length, for each row of a lot: up to which it is
+QUIET_NOISE = 6e-4  # noise in a sum of gradients, in units of their length, for each row of a lot: up to which it is
 WIDTH = 16  # of the points that cells are embedded as
 MOST_NUMBERS = 4_000_000  # parameters of a network
 
@@ -95,7 +95,7 @@ class Kamino(Synthesizer):
         for name, least in (("hidden", 0), ("steps", 1)):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), error=ModelError, least=least)
-        order_of(fitting.schema, self.order)
+        column_order(fitting.schema, self.order)
         if _fills(self, fitting):
             check_in_memory(fitting.table, "filling gaps column by column")
         cells = sum(fitting.sizes)
@@ -111,14 +111,14 @@ class Kamino(Synthesizer):
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = FitContext(self, table, spend=spend, progress=progress)
-        order = order_of(fitting.schema, self.order)
+        order = column_order(fitting.schema, self.order)
         networks, columns = (_shared if self.architecture == "shared" else _columns)(self, fitting, order)
         model = AutoregressiveModel(networks).raked(dict(enumerate(columns)))
         fitting.notify("completing", 0, 1)
         names = fitting.schema.names
         filled, gapped = model, None
         if fitting.extended:
-            filled, gapped = complete(model, [column.size for column in fitting.schema.columns]), model
+            filled, gapped = complete_gaps(model, [column.size for column in fitting.schema.columns]), model
         return fitting.fitted(
             LearnedModel(filled, gapped, fitting.total),
             settings={"architecture": self.architecture, "order": ", ".join(names[column] for column in order)},
@@ -126,7 +126,7 @@ class Kamino(Synthesizer):
         )
 
 
-def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
+def column_order(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
     """The columns by position: those named, then each as soon as what decides it is there, the smallest first."""
     placed = list(schema.positions(first or ()))
     _, between, _ = constraints_of(schema)
@@ -140,18 +140,18 @@ def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
     return tuple(placed)
 
 
-def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedLaws, list[Floats]]:
+def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedConditionals, list[Floats]]:
     """One network for all columns, and the columns' own laws."""
     spend, several = fitting.prepare(), len(fitting.columns) > 1
     laws = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
-    points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
+    points = tuple(centered_points(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
     shown = tuple(map(len, points))
-    network = masked(shown, fitting.sizes, order, _hidden(kamino, fitting) if several else 0)
-    numbers = begun(network, np.log(np.concatenate(laws)), place=network.layers[0].shapes[0])
+    network = masked_network(shown, fitting.sizes, order, _hidden(kamino, fitting) if several else 0)
+    numbers = initial_parameters(network, np.log(np.concatenate(laws)), place=network.layers[0].shapes[0])
     if several:
         every, course = tuple(range(len(columns))), _course(kamino)
-        cells = Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points)
+        cells = PredictionTask(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points)
         numbers = train(
             fitting.prepared,
             _program(course, fitting, network, cells, begin=numbers),
@@ -163,7 +163,7 @@ def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[
             what="network",
             progress=lambda step: fitting.notify("training", step, course.steps),
         ).value
-    return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
+    return SharedConditionals.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
 
 
 def _hidden(kamino: Kamino, fitting: FitContext) -> int:
@@ -175,16 +175,16 @@ def _hidden(kamino: Kamino, fitting: FitContext) -> int:
     training = PrivateTraining.for_loss(
         fitting.grant.left, distance, rate=course.rate, steps=course.steps, clip=course.clip, numbers=1
     )
-    return HIDDEN if training.std <= QUIET * course.rate * max(1.0, fitting.total) else 0
+    return HIDDEN if training.std <= QUIET_NOISE * course.rate * max(1.0, fitting.total) else 0
 
 
-def _course(kamino: Kamino) -> Course:
+def _course(kamino: Kamino) -> TrainingPlan:
     """That of the architecture, with as many steps as were asked for."""
-    course = COURSES[kamino.architecture]
+    course = TRAINING_PLANS[kamino.architecture]
     return course if kamino.steps is None else replace(course, steps=kamino.steps)
 
 
-def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[ColumnLaws, list[Floats]]:
+def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[ColumnConditionals, list[Floats]]:
     """A network for each column; where gaps are filled, each fills its own before the next is trained.
 
     All of it is charged in one batch, with the columns' own counts: what a network is trained on follows from earlier
@@ -194,7 +194,7 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
     names, sizes, course = fitting.schema.names, fitting.sizes, _course(kamino)
     telling = [column for column in order if (column,) in fitting.columns]
     shown = [tuple(sizes[other] for other in telling[:place]) for place in range(len(telling))]
-    networks = [attentive(given, sizes[column], WIDTH) for given, column in zip(shown, telling, strict=True)]
+    networks = [attention_network(given, sizes[column], WIDTH) for given, column in zip(shown, telling, strict=True)]
     distance = Sampled(fitting.table.protect.at_most)
     ahead: list[Request] = []
     for column, network in zip(telling[1:], networks[1:], strict=True):
@@ -209,13 +209,17 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
         reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
         ahead.append(Request(distance, reads, training, f"network for {names[column]}"))
     laws = fitting.column_probabilities(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
-    found = {column: ColumnLaw((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)}
+    found = {
+        column: ColumnConditional((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)
+    }
     table = fitting.prepared
     for place, (column, network) in enumerate(zip(telling, networks, strict=True)):
         size, called = sizes[column], [names[other] for other in telling[: place + 1]]
         if place:
-            begin = begun(network, np.log(laws[column]), place=sum(network.shapes) - size)
-            cells = Cells(given=tuple(range(place)), sizes=shown[place], targets=(place,), cells=(size,), coded=True)
+            begin = initial_parameters(network, np.log(laws[column]), place=sum(network.shapes) - size)
+            cells = PredictionTask(
+                given=tuple(range(place)), sizes=shown[place], targets=(place,), cells=(size,), coded=True
+            )
             rows = training_rows(
                 table,
                 _program(course, fitting, network, cells, begin=begin),
@@ -224,11 +228,11 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
                 progress=partial(_notify_steps, fitting, place - 1, len(telling) - 1, course.steps),
             )
             numbers = fitting.plan.release(rows).value
-            found[column] = ColumnLaw(shown[place], size, size, WIDTH, numbers)
+            found[column] = ColumnConditional(shown[place], size, size, WIDTH, numbers)
         if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
             table = table.fill_column(names[column], found[column], given=called[:-1])
     others = [column for column in order if column not in telling]  # they tell nothing, and are shown to nobody
-    return ColumnLaws((*telling, *others), tuple(found[column] for column in (*telling, *others))), laws
+    return ColumnConditionals((*telling, *others), tuple(found[column] for column in (*telling, *others))), laws
 
 
 def _notify_steps(fitting: FitContext, done: int, of: int, each: int, step: int) -> None:
@@ -241,18 +245,20 @@ def _fills(kamino: Kamino, fitting: FitContext) -> bool:
     return kamino.architecture == "columns" and isinstance(fitting.missing, Observed)
 
 
-def _program(course: Course, fitting: FitContext, network: Layer, cells: Cells, *, begin: Floats) -> Descent:
+def _program(
+    course: TrainingPlan, fitting: FitContext, network: Layer, cells: PredictionTask, *, begin: Floats
+) -> PredictionTraining:
     """What is trained."""
-    return Descent(
+    return PredictionTraining(
         network=network,
         cells=cells,
-        optimizer=Adam(rate=Cosine(rate=course.learning_rate, steps=course.steps, warmup=WARMUP)),
+        optimizer=Adam(rate=CosineSchedule(rate=course.learning_rate, steps=course.steps, warmup=WARMUP)),
         batch_size=course.rate * max(1.0, fitting.total),
-        begin=begin,
+        initial=begin,
     )
 
 
-def centred(law: Floats, cells: int, codes: int) -> Floats:
+def centered_points(law: Floats, cells: int, codes: int) -> Floats:
     """A point for each code of a column: a 1 in its own place, less the mean of observed cells; a gap is in the mean.
 
     A network then learns how columns go together and leaves each column's own law, which is known already, as it is;
@@ -263,7 +269,7 @@ def centred(law: Floats, cells: int, codes: int) -> Floats:
     return points
 
 
-def masked(shown: Sequence[int], cells: Sequence[int], order: Sequence[int], hidden: int) -> Sum:
+def masked_network(shown: Sequence[int], cells: Sequence[int], order: Sequence[int], hidden: int) -> Sum:
     r"""One network for all columns in an order: each is predicted from the earlier ones, and from nothing else.
 
     .. math:: z = b + x\,(W \circ M) + \max(x\,(U \circ M') + c,\, 0)\,(V \circ M'')

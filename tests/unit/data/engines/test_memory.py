@@ -9,7 +9,7 @@ from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
 from gapless.query import ask_all
 from gapless.synth import METHODS
-from gapless.synth.sequential.autoregressive import ColumnLaw
+from gapless.synth.sequential.autoregressive import ColumnConditional
 from gapless.testing.audit import letters_schema, private
 from helpers.chunked_engine import ChunkedEngine, chunked
 
@@ -33,7 +33,7 @@ class Broken(ChunkedEngine):
 
 REFUSED = {
     "fill": lambda table: table.fill([np.ones(c.size) for c in table.schema.columns]),
-    "fill a column": lambda table: table.fill_column("x0", ColumnLaw((), 2, 2, 1, np.zeros(2)), given=[]),
+    "fill a column": lambda table: table.fill_column("x0", ColumnConditional((), 2, 2, 1, np.zeros(2)), given=[]),
     "kamino column by column": lambda table: gl.Kamino(architecture="columns", missing=gl.Observed()).fit(
         table, spend=table.ledger.left
     ),

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from gapless.model.neural import gradients as products
-from gapless.model.neural.gradients import BLOCK, Joint, Mask, Outer, Plain, is_row_wise, one_by_one, product
+from gapless.model.neural.gradients import (
+    BLOCK,
+    DenseGradients,
+    JointGradients,
+    Mask,
+    OuterGradients,
+    is_row_wise,
+    multiply_single_rows,
+    row_wise_product,
+)
 from gapless.model.neural.layers import (
     Linear,
 )
@@ -24,10 +33,10 @@ def test_a_row_does_not_depend_on_its_place(shape, transposed):
     rows, matrix = rng.standard_normal((BLOCK, shape[0])), rng.standard_normal(shape)
     if transposed:
         matrix = np.asfortranarray(matrix)
-    found = product(rows, matrix)
+    found = row_wise_product(rows, matrix)
     np.testing.assert_allclose(found, rows @ matrix, rtol=1e-12, atol=1e-12)
     for shift in (1, 4, 100, 255):
-        assert np.array_equal(product(np.roll(rows, shift, axis=0), matrix), np.roll(found, shift, axis=0))
+        assert np.array_equal(row_wise_product(np.roll(rows, shift, axis=0), matrix), np.roll(found, shift, axis=0))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -56,7 +65,7 @@ def test_a_kernel_that_treats_places_differently_is_found_out(monkeypatch):
 def test_one_by_one_is_the_product():
     rng = np.random.default_rng(2)
     rows, matrix = rng.standard_normal((BLOCK, 5)), rng.standard_normal((5, 3))
-    np.testing.assert_allclose(one_by_one(rows, matrix), rows @ matrix, rtol=1e-12)
+    np.testing.assert_allclose(multiply_single_rows(rows, matrix), rows @ matrix, rtol=1e-12)
 
 
 @pytest.mark.parametrize("hidden", [198, 255, 300, 302])
@@ -91,7 +100,7 @@ def test_exact_sums_take_factors_of_any_size(sizes, masked):
         marks[0, :2] = False
         inputs[:, 0] *= 2.0**25
         mask = Mask.of(marks)
-    gradients = Outer(inputs, slopes, mask)
+    gradients = OuterGradients(inputs, slopes, mask)
     with np.errstate(all="ignore"):
         lengths = np.sqrt(gradients.squared_norms())
         weights = np.minimum(1, 1 / lengths) * 2.0**SUM_BITS
@@ -105,7 +114,7 @@ def test_a_row_that_is_not_finite_adds_nothing_if_its_weight_is_zero():
     for bad in (np.nan, np.inf):
         inputs, slopes = np.ones((3, 2)), np.ones((3, 2))
         inputs[1] = slopes[1] = bad
-        parts = Joint([Outer(inputs, slopes), Plain(slopes)])
+        parts = JointGradients([OuterGradients(inputs, slopes), DenseGradients(slopes)])
         assert not np.isfinite(parts.squared_norms()[1])
         assert parts.total(np.array([1.0, 0.0, 1.0])).tolist() == [2.0] * 6
         assert parts.integer_total(np.array([1.0, 0.0, 1.0]) * 2.0**SUM_BITS).tolist() == [2.0 ** (SUM_BITS + 1)] * 6

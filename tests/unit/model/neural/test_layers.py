@@ -10,23 +10,23 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gapless.model.neural.descent import Adam, Cells, Cosine, Descent
-from gapless.model.neural.gradients import Joint, Outer, Plain
+from gapless.model.neural.descent import Adam, CosineSchedule, PredictionTask, PredictionTraining
+from gapless.model.neural.gradients import DenseGradients, JointGradients, OuterGradients
 from gapless.model.neural.layers import (
     Attention,
     Chain,
     Embedding,
     Linear,
     MaskedLinear,
-    Pairs,
+    PairwiseCritic,
     ReLU,
     Sum,
     cross_entropy,
-    indicators,
+    one_hot,
 )
 from gapless.privacy.sgd import BLOCK, SUM_BITS, Block
-from gapless.synth.adversarial.game import Game, Generator, Side
-from gapless.synth.sequential.kamino import masked
+from gapless.synth.adversarial.game import Game, Generator, Opponents
+from gapless.synth.sequential.kamino import masked_network
 from helpers.row_gradients import whole_vectors
 
 SIZES, OBSERVED = (3, 4, 3), (2, 3, 2)  # the last code of each column is a gap
@@ -51,10 +51,10 @@ NETWORKS = {
         ),
         ALL,
     ),
-    "shared, by points": (masked(SIZES, OBSERVED, (1, 2, 0), 4), ALL | {"points": POINTS}),
-    "pairs": (Chain((Pairs(SIZES[:2]), Linear(1, 2))), LAST),
+    "shared, by points": (masked_network(SIZES, OBSERVED, (1, 2, 0), 4), ALL | {"points": POINTS}),
+    "pairs": (Chain((PairwiseCritic(SIZES[:2]), Linear(1, 2))), LAST),
     "pairs of points": (
-        Chain((Linear(7, 6), Pairs((2, 1, 3)), Linear(1, 2))),
+        Chain((Linear(7, 6), PairwiseCritic((2, 1, 3)), Linear(1, 2))),
         LAST | {"points": POINTS[:2]},
     ),
     "attention": (Chain((Embedding(SIZES[:2], 4), Attention(2, 4), Linear(4, 2))), LAST | {"coded": True}),
@@ -68,10 +68,12 @@ every_network = pytest.mark.parametrize("name", NETWORKS)
 
 def program(name, **more):
     network, cells = NETWORKS[name]
-    optimizer = Adam(rate=Cosine(rate=0.1, steps=10))
+    optimizer = Adam(rate=CosineSchedule(rate=0.1, steps=10))
     rng = np.random.default_rng(3)
     begin = rng.standard_normal(sum(network.shapes))  # attention and biases do not stay at zero
-    return Descent(network=network, cells=Cells(**cells), optimizer=optimizer, batch_size=10.0, begin=begin, **more)
+    return PredictionTraining(
+        network=network, cells=PredictionTask(**cells), optimizer=optimizer, batch_size=10.0, initial=begin, **more
+    )
 
 
 def block(rows=9, seed=1):
@@ -155,8 +157,8 @@ def test_lengths_where_all_inputs_are_zero():
     layer = MaskedLinear(np.array([[True, False], [True, True]]))
     slopes = np.array([[3.0, 4.0]])
     _, found = layer.backward(layer.unpack(np.ones(5)), np.zeros((1, 2)), slopes, to_inputs=True)
-    assert Joint(found).squared_norms().tolist() == [25.0]
-    assert Joint(found).total(np.ones(1)).tolist() == [0, 0, 0, 3, 4]
+    assert JointGradients(found).squared_norms().tolist() == [25.0]
+    assert JointGradients(found).total(np.ones(1)).tolist() == [0, 0, 0, 3, 4]
 
 
 @pytest.mark.parametrize("wrong", ["mask forgotten", "bias forgotten"])
@@ -164,7 +166,7 @@ def test_a_planted_length_is_caught(wrong):
     trained, rows = program("masked"), block(rows=40)
     gradients = trained.gradients(trained.start(), rows)
     matrix, bias = gradients.parts
-    planted = Outer(matrix.inputs, matrix.slopes) if wrong == "mask forgotten" else matrix
+    planted = OuterGradients(matrix.inputs, matrix.slopes) if wrong == "mask forgotten" else matrix
     lengths = planted.squared_norms() + (bias.squared_norms() if wrong == "mask forgotten" else 0)
     explicit = (written_out(gradients, rows.rows) ** 2).sum(axis=1)
     assert not np.allclose(lengths, explicit, rtol=1e-3)
@@ -213,15 +215,15 @@ class Wide:
         degree = np.arange(self.hidden) % (self.columns - 1) + 1
         hidden = Chain((MaskedLinear(into[:, None] < degree), ReLU(), MaskedLinear(degree[:, None] <= out)))
         places = tuple(range(self.columns))
-        cells = Cells(given=places, sizes=sizes, targets=places, cells=(self.levels,) * self.columns)
+        cells = PredictionTask(given=places, sizes=sizes, targets=places, cells=(self.levels,) * self.columns)
         network = Sum((MaskedLinear(into[:, None] < out), hidden))
-        return Descent(
-            network=network, cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), batch_size=9, seed=4
+        return PredictionTraining(
+            network=network, cells=cells, optimizer=Adam(rate=CosineSchedule(rate=0.1, steps=9)), batch_size=9, seed=4
         )
 
     def attention(self):
         sizes = (self.levels + 1,) * (self.columns - 1)
-        cells = Cells(
+        cells = PredictionTask(
             given=tuple(range(self.columns - 1)),
             sizes=sizes,
             targets=(self.columns - 1,),
@@ -229,8 +231,12 @@ class Wide:
             coded=True,
         )
         layers = (Embedding(sizes, 8), Attention(len(sizes), 8), Linear(8, 32), ReLU(), Linear(32, self.levels))
-        return Descent(
-            network=Chain(layers), cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), batch_size=9, seed=4
+        return PredictionTraining(
+            network=Chain(layers),
+            cells=cells,
+            optimizer=Adam(rate=CosineSchedule(rate=0.1, steps=9)),
+            batch_size=9,
+            seed=4,
         )
 
     def game(self):
@@ -248,15 +254,15 @@ class Wide:
             sizes = tuple(points.shape[1] for points in own)
             heads = np.zeros((2 * self.columns, sum(sizes)))
             sides.append(
-                Side(
+                Opponents(
                     generator=generator,
-                    lines=own,
-                    heads=heads,
-                    critic=Pairs(sizes),
-                    begin=np.zeros(sum(generator.network.shapes)),
+                    code_points=own,
+                    cell_points=heads,
+                    critic=PairwiseCritic(sizes),
+                    initial=np.zeros(sum(generator.network.shapes)),
                 )
             )
-        optimizer = Adam(rate=Cosine(rate=0.1, steps=9))
+        optimizer = Adam(rate=CosineSchedule(rate=0.1, steps=9))
         return Game(sides=tuple(sides), optimizer=optimizer, batch_size=9, memory=2.0, rounds=1, made=4, averaged=0.5)
 
 
@@ -264,8 +270,8 @@ def factors(gradients):
     """All numbers of which a row's gradient is made, row by row."""
     arrays = []
     for part in gradients.parts:
-        arrays += [part.rows] if isinstance(part, Plain) else [part.slopes]
-        arrays += [part.inputs] if isinstance(part, Outer) else []
+        arrays += [part.rows] if isinstance(part, DenseGradients) else [part.slopes]
+        arrays += [part.inputs] if isinstance(part, OuterGradients) else []
     return [array.reshape(len(array), -1) for array in arrays]
 
 
@@ -298,7 +304,7 @@ def test_the_loss_is_that_of_the_observed_cells_alone():
 
 def test_indicators_have_a_one_for_each_column():
     columns = [np.array([0, 2], dtype=np.uint8), np.array([200, 1], dtype=np.uint8)]
-    found = indicators(columns, (3, 201))
+    found = one_hot(columns, (3, 201))
     assert found.sum() == 4
     assert found[0, 0] == found[1, 2] == found[0, 203] == found[1, 4] == 1
 
@@ -325,7 +331,7 @@ def test_the_clipped_sum_is_that_of_jax_privacy():
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1).mean()
 
     (a, b), _, (c, d) = state.weights
-    inputs = indicators(rows.columns[:2], SIZES[:2])[keep]
+    inputs = one_hot(rows.columns[:2], SIZES[:2])[keep]
     theirs = jp.clipped_grad(loss, l2_clip_norm=clip, batch_argnums=(1, 2))(
         {"a": jnp.array(a), "b": jnp.array(b), "c": jnp.array(c), "d": jnp.array(d)},
         jnp.array(inputs),

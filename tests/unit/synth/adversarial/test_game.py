@@ -34,17 +34,17 @@ def test_chances_add_up_and_conditions_are_kept(kind):
     if inputs[1] is not None:
         assert (chances[np.arange(2_000), inputs[1]] == 1).all()
         shown = np.bincount(inputs[1], minlength=8) / 2_000 * len(made.given)
-        for column, law in zip(made.given, made.laws, strict=True):
+        for column, law in zip(made.given, made.marginals, strict=True):
             np.testing.assert_allclose(shown[made.starts[column] : made.starts[column + 1]], law, atol=0.06)
 
 
 def test_the_critic_at_chances_is_its_mean_over_rows_drawn_by_them():
     """Why a generator may be led by chances: the critic is linear in each column."""
-    from gapless.model.neural.layers import Pairs
+    from gapless.model.neural.layers import PairwiseCritic
 
     rng = np.random.default_rng(0)
     laws = [rng.dirichlet(np.ones(size)) for size in (2, 3, 2)]
-    pairs = Pairs((2, 3, 2))
+    pairs = PairwiseCritic((2, 3, 2))
     weights = pairs.unpack(rng.standard_normal(sum(pairs.shapes)))
     mean = 0.0
     for cells in itertools.product(*map(range, (2, 3, 2))):

@@ -189,8 +189,8 @@ def type_of(model):
 def test_a_critic_that_is_handed_out_unpaid_is_found(tmp_path, monkeypatch):
     """Planted: the entry that paid for gradients by made rows is taken for one that paid for critics."""
     assert not unpaid(*fit("misgan", tmp_path / "honest", noised="generators"))
-    handed = gan.Known(kept=1.0, noise_std=0.0, clip=1.0)
-    monkeypatch.setattr(misgan, "Outcome", lambda released, _: gan.Outcome(released, handed))
+    handed = gan.CriticFacts(kept=1.0, noise_std=0.0, clip=1.0)
+    monkeypatch.setattr(misgan, "GameResult", lambda released, _: gan.GameResult(released, handed))
     assert unpaid(*fit("misgan", tmp_path / "planted", noised="generators"))
 
 
@@ -237,7 +237,7 @@ def test_the_same_noise_gives_the_same_critic(tmp_path):
     critics = []
     for run in "12":
         with fixed_noise(seed=4):
-            critics.append(fit("dpgan", tmp_path / run)[0].critic.numbers)
+            critics.append(fit("dpgan", tmp_path / run)[0].critic.weights)
     assert np.array_equal(*critics)
 
 

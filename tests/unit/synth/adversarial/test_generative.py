@@ -27,7 +27,7 @@ def test_columns_are_brought_to_their_tables_also_after_gaps_are_cut_off(kind):
     rows = model.sample(20_000, np.random.default_rng(5))
     for column, law in enumerate(LAWS):
         np.testing.assert_allclose(np.bincount(rows[:, column], minlength=len(law)) / 20_000, law, atol=0.02)
-    cut = model.cut((2, 1, 3)).sample(5_000, np.random.default_rng(6))
+    cut = model.restricted((2, 1, 3)).sample(5_000, np.random.default_rng(6))
     assert (cut.max(axis=0) < (2, 1, 3)).all()
 
 

@@ -11,23 +11,23 @@ from gapless.model.distribution import CanFill, HasMarginal
 from gapless.synth.sequential import autoregressive
 from gapless.synth.sequential.autoregressive import (
     AutoregressiveModel,
-    ColumnLaw,
-    ColumnLaws,
-    SharedLaws,
-    attentive,
-    complete,
+    ColumnConditional,
+    ColumnConditionals,
+    SharedConditionals,
+    attention_network,
+    complete_gaps,
 )
-from gapless.synth.sequential.kamino import masked
+from gapless.synth.sequential.kamino import masked_network
 
 SIZES = (3, 2, 4)
 ORDER = (1, 2, 0)
 
 
 def shared(sizes=SIZES, order=ORDER, *, seed=0, hidden=5, points=None):
-    network = masked(sizes, sizes, order, hidden)
+    network = masked_network(sizes, sizes, order, hidden)
     numbers = 0.7 * np.random.default_rng(seed).standard_normal(sum(network.shapes))
     points = points or [np.eye(size) for size in sizes]
-    return SharedLaws.of(network.unpack(numbers), order, sizes, points)
+    return SharedConditionals.of(network.unpack(numbers), order, sizes, points)
 
 
 def columns(sizes=SIZES, order=ORDER, *, seed=0, width=4):
@@ -35,9 +35,9 @@ def columns(sizes=SIZES, order=ORDER, *, seed=0, width=4):
     laws = []
     for place, column in enumerate(order):
         given = tuple(sizes[other] for other in order[:place])
-        many = sum(attentive(given, sizes[column], width).shapes) if given else sizes[column]
-        laws.append(ColumnLaw(given, sizes[column], sizes[column], width, rng.standard_normal(many)))
-    return ColumnLaws(order, tuple(laws))
+        many = sum(attention_network(given, sizes[column], width).shapes) if given else sizes[column]
+        laws.append(ColumnConditional(given, sizes[column], sizes[column], width, rng.standard_normal(many)))
+    return ColumnConditionals(order, tuple(laws))
 
 
 KINDS = {"shared": shared, "columns": columns}
@@ -76,12 +76,12 @@ def test_chances_add_up_and_no_column_sees_what_comes_after_it(kind):
 def test_the_laws_of_a_shared_network_are_its_outputs():
     rng = np.random.default_rng(1)
     points = [rng.standard_normal((size, size)) for size in SIZES]
-    network = masked(SIZES, SIZES, ORDER, 6)
+    network = masked_network(SIZES, SIZES, ORDER, 6)
     numbers = rng.standard_normal(sum(network.shapes))
     rows = every_row()
     inputs = np.concatenate([own[codes] for own, codes in zip(points, rows.T, strict=True)], axis=1)
     outputs, _ = network.forward(network.unpack(numbers), inputs)
-    laws = SharedLaws.of(network.unpack(numbers), ORDER, SIZES, points)
+    laws = SharedConditionals.of(network.unpack(numbers), ORDER, SIZES, points)
     for column, start in enumerate(laws.starts[:-1]):
         assert laws.logits(column, rows) == pytest.approx(outputs[:, start : start + SIZES[column]])
 
@@ -101,7 +101,7 @@ def test_scores_are_the_laws_given_all_other_columns(kind, memory, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sample_follows_the_law_closer_than_chance_and_repeats(kind):
     model = AutoregressiveModel(KINDS[kind]())
-    law = chances(model.laws)
+    law = chances(model.conditionals)
     drawn = model.sample(20_000, np.random.default_rng(5))
     by_chance = np.random.default_rng(5).multinomial(20_000, law) / 20_000
     assert np.abs(shares(drawn) - law).sum() < np.abs(by_chance - law).sum()
@@ -113,7 +113,7 @@ def test_a_sample_follows_the_law_closer_than_chance_and_repeats(kind):
 def test_gaps_are_filled_from_the_law_given_what_is_observed(kind):
     """One gap needs one sweep; several gaps need some: the first draws look at earlier columns alone."""
     model = AutoregressiveModel(KINDS[kind]())
-    table = chances(model.laws).reshape(SIZES)
+    table = chances(model.conditionals).reshape(SIZES)
     for known in [{0: 2}, {2: 1}, {0: 0, 2: 3}, {1: 1, 2: 0}, {}]:
         given = np.full((20_000, 3), -1)
         given[:, list(known)] = list(known.values())
@@ -148,7 +148,7 @@ def test_raking_brings_columns_to_their_tables_and_leaves_what_goes_together(kin
     model = AutoregressiveModel(KINDS[kind]())
     targets = {0: np.array([0.5, 0.3, 0.2]), 2: np.array([0.1, 0.2, 0.3, 0.4])}
     raked = model.raked(targets)
-    before, after = (chances(one.laws).reshape(SIZES) for one in (model, raked))
+    before, after = (chances(one.conditionals).reshape(SIZES) for one in (model, raked))
     assert after.sum(axis=(1, 2)) == pytest.approx(targets[0], abs=0.01)
     assert after.sum(axis=(0, 1)) == pytest.approx(targets[2], abs=0.01)
     assert after.sum(axis=(0, 2)) == pytest.approx(before.sum(axis=(0, 2)))
@@ -160,7 +160,7 @@ def test_raking_brings_columns_to_their_tables_and_leaves_what_goes_together(kin
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_cut_is_the_law_given_the_cells_that_are_left(kind):
     laws, left = KINDS[kind](), (2, 2, 3)
-    cut = laws.cut(left)
+    cut = laws.restricted(left)
     rows = every_row(left)
     assert cut.sizes == left
     for column, size in enumerate(left):
@@ -169,9 +169,9 @@ def test_what_is_cut_is_the_law_given_the_cells_that_are_left(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_hold_the_model(kind):
-    model = AutoregressiveModel(KINDS[kind]().cut((2, 2, 3)))
+    model = AutoregressiveModel(KINDS[kind]().restricted((2, 2, 3)))
     again = AutoregressiveModel.from_arrays(model.to_arrays())
-    assert type(again.laws) is type(model.laws)
+    assert type(again.conditionals) is type(model.conditionals)
     assert np.array_equal(*(one.sample(50, np.random.default_rng(1)) for one in (model, again)))
 
 
@@ -182,12 +182,14 @@ def test_capabilities():
 
 
 def test_foreign_laws_are_refused():
-    class Watching(ColumnLaw):
+    class Watching(ColumnConditional):
         pass
 
     laws = columns()
-    watching = Watching(*(getattr(laws.laws[0], name) for name in ("given", "outputs", "cells", "width", "numbers")))
-    for foreign in (replace(laws, laws=(watching, *laws.laws[1:])), "laws"):
+    watching = Watching(
+        *(getattr(laws.conditionals[0], name) for name in ("given", "outputs", "cells", "width", "parameters"))
+    )
+    for foreign in (replace(laws, conditionals=(watching, *laws.conditionals[1:])), "laws"):
         with pytest.raises(ModelError, match=r"laws of a .*\n  Try: SharedLaws or ColumnLaws"):
             AutoregressiveModel(foreign)
 
@@ -199,10 +201,10 @@ def test_arrays_of_another_class_are_not_kept():
         def __getitem__(self, place):
             raise AssertionError("shown a row")
 
-    laws, one = shared(), columns().laws[1]
+    laws, one = shared(), columns().conditionals[1]
     kept = replace(laws, skip=laws.skip.view(Watching), first=laws.first.view(Watching))
     assert type(kept.skip) is type(kept.first) is np.ndarray
-    assert type(replace(one, numbers=one.numbers.view(Watching)).numbers) is np.ndarray
+    assert type(replace(one, parameters=one.parameters.view(Watching)).parameters) is np.ndarray
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -210,8 +212,8 @@ def test_gaps_that_hang_on_another_column_are_completed(order):
     """Column 0 has a gap in 9 of 13 rows with 1 in column 1, and in no other: whichever comes first."""
     table = np.array([[0.36, 0.04], [0.12, 0.12], [0.0, 0.36]])
     truth = np.array([[0.36, 0.04 + 0.09], [0.12, 0.12 + 0.27]])  # gaps are as the observed ones beside the same 1
-    filled = complete(AutoregressiveModel(pair_of(table, order)), (2, 2))
-    assert chances(filled.laws).reshape(2, 2) == pytest.approx(truth, abs=0.012)
+    filled = complete_gaps(AutoregressiveModel(pair_of(table, order)), (2, 2))
+    assert chances(filled.conditionals).reshape(2, 2) == pytest.approx(truth, abs=0.012)
 
 
 def pair_of(table, order):
@@ -227,4 +229,4 @@ def pair_of(table, order):
     bias = np.zeros(sum(sizes))
     bias[starts[first] : starts[first + 1]] = np.log(margin)
     nothing = np.zeros((sum(sizes), 0))
-    return SharedLaws(order, sizes, bias, skip, nothing, np.zeros(0), nothing.T)
+    return SharedConditionals(order, sizes, bias, skip, nothing, np.zeros(0), nothing.T)

@@ -10,7 +10,7 @@ from gapless.privacy.budget import Loss, epsilon_of
 from gapless.schema import Constraint
 from gapless.synth import TREATMENTS
 from gapless.synth.sequential import kamino
-from gapless.synth.sequential.kamino import order_of
+from gapless.synth.sequential.kamino import column_order
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
 from helpers.chunked_engine import chunked
@@ -65,7 +65,7 @@ def decides(*names):
     ],
 )
 def test_order(rules, first, order):
-    assert "".join("abcd"[place] for place in order_of(schema(*rules), first)) == order
+    assert "".join("abcd"[place] for place in column_order(schema(*rules), first)) == order
 
 
 def test_the_order_is_told(tmp_path):

@@ -9,9 +9,19 @@ from operator import itemgetter
 import numpy as np
 
 from gapless.errors import Argument, Hint, ModelError
-from gapless.model.denoise import EXPLAINED, PATIENCE, Aim, Denoised, aims_of, pairs_of, ratio, towards, towards_pairs
+from gapless.model.denoise import (
+    EXPLAINED,
+    PATIENCE,
+    Denoised,
+    FitTarget,
+    fit_targets,
+    pair_margins,
+    pair_step,
+    proximal_step,
+    safe_ratio,
+)
 from gapless.model.junction import Sizes, junction_tree
-from gapless.model.marginal import Marginal, contract, multiply, sum_to
+from gapless.model.marginal import Marginal, contract, marginalize, multiply
 from gapless.types import Floats
 
 CLOSE_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tables ends a tenth of noise from there
@@ -20,7 +30,7 @@ _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _SHORT = 20  # cells of a row that is not worth a call
 
 
-class Engine:
+class JunctionTreeInference:
     """Potentials, marginals and bag tables in fixed memory, with every axis order worked out beforehand.
 
     `theta` and `mu` are one long vector each; a marginal's slice of them is seen through views that fit its bag.
@@ -32,26 +42,28 @@ class Engine:
         if cap_cells is not None and tree.cells > cap_cells:
             raise ModelError(
                 f"these marginals need a junction tree of {tree.cells:,} cells; the cap is {cap_cells:,}",
-                hint=Hint(f"measure fewer marginals among columns {sorted(max(tree.bags, key=tree.cells_of))}")
+                hint=Hint(f"measure fewer marginals among columns {sorted(max(tree.cliques, key=tree.cells_of))}")
                 | Hint("coarsen those with many levels")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
-        self.tables = [np.zeros([sizes[column] for column in bag]) for bag in tree.bags]
-        self.flat = [table.reshape(tree.cells_of(tree.link(place)), -1) for place, table in enumerate(self.tables)]
+        self.tables = [np.zeros([sizes[column] for column in bag]) for bag in tree.cliques]
+        self.flat = [table.reshape(tree.cells_of(tree.separator(place)), -1) for place, table in enumerate(self.tables)]
         self.links: list[tuple[list[int], tuple[int, ...]]] = []  # the message's shape in the parent, axes summed out
         self.messages = [np.zeros((len(flat), 1)) for flat in self.flat]
         for place, parent in enumerate(tree.parents):
-            self.links.append(_fit_into(tree.bags[parent], tree.link(place), sizes))
-        self.marginals: list[_Slot] = []
-        self.slots: list[list[_Slot]] = [[] for _ in tree.bags]
+            self.links.append(_broadcast_shape(tree.cliques[parent], tree.separator(place), sizes))
+        self.marginals: list[_MarginalView] = []
+        self.slots: list[list[_MarginalView]] = [[] for _ in tree.cliques]
         self.theta = np.concatenate([np.empty(0), *(table.ravel() for table in potentials.values())])
         self.mu = np.zeros_like(self.theta)
         begin = 0
         for columns, table in potentials.items():
-            home = tree.home(columns) or 0
-            slot = _Slot(columns, slice(begin, begin + table.size), tree.bags[home] if tree.bags else (), self)
+            home = tree.smallest_clique(columns) or 0
+            slot = _MarginalView(
+                columns, slice(begin, begin + table.size), tree.cliques[home] if tree.cliques else (), self
+            )
             self.marginals.append(slot)
-            if tree.bags:
+            if tree.cliques:
                 self.slots[home].append(slot)
             begin += table.size
         self.tour = self._walk()
@@ -64,7 +76,7 @@ class Engine:
             origin, place = stack.pop()
             tour.append((origin, place))
             if origin in (-1, self.tree.parents[place]):
-                for kid in reversed(self.tree.kids[place]):
+                for kid in reversed(self.tree.children[place]):
                     stack += [(kid, place), (place, kid)]
         return tour
 
@@ -80,33 +92,35 @@ class Engine:
             np.copyto(table, here[0].potential if here else 0.0)
             for slot in here[1:]:
                 table += slot.potential
-            for kid in self.tree.kids[place]:
+            for kid in self.tree.children[place]:
                 table += self.messages[kid].reshape(self.links[kid][0])
-            top = np.maximum(_across(np.maximum, flat), _NEVER)[:, None]
+            top = np.maximum(_reduce_rows(np.maximum, flat), _NEVER)[:, None]
             flat -= top
             np.exp(flat, out=flat)
-            total = np.maximum(_across(np.add, flat), 1e-300)[:, None]
+            total = np.maximum(_reduce_rows(np.add, flat), 1e-300)[:, None]
             flat /= total
             np.add(np.log(total), top, out=self.messages[place])
         if self.tables and self.messages[0][0, 0] < 0.1 * _NEVER:
             raise ModelError("the forbidden cells leave no possible row", hint="check the constraints for conflicts")
         for place, table in enumerate(self.tables):
-            for kid in self.tree.kids[place]:
+            for kid in self.tree.children[place]:
                 self.flat[kid] *= sum_out(table, self.links[kid][1]).reshape(-1, 1)
             for slot in self.slots[place]:
                 slot.marginal[...] = sum_out(table, slot.gone)
 
-    def approach(self, aims: Mapping[Marginal, Aim], total: float, sweeps: int) -> dict[Marginal, float]:
+    def fit_within_noise(
+        self, targets: Mapping[Marginal, FitTarget], total: float, sweeps: int
+    ) -> dict[Marginal, float]:
         """Sweep until noise explains what is left of every table, and say how far each is from that.
 
         Sweeps have momentum, which starts again when the worst table gets worse.
         """
-        excess = dict.fromkeys(aims, 0.0)
+        excess = dict.fromkeys(targets, 0.0)
         possible = np.isfinite(self.theta)
         before, momentum, worst = self.theta[possible], 1.0, np.inf
         lowest, stalled = np.inf, 0
         for done in range(1, sweeps + 1):
-            excess |= self.sweep(aims, total)
+            excess |= self.sweep(targets, total)
             last, worst = worst, max(excess.values())
             lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
             if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
@@ -119,21 +133,23 @@ class Engine:
             before, momentum = here, faster
         return excess
 
-    def follow(
-        self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float, whole: int
+    def fit_closely(
+        self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float, unmerged: int
     ) -> dict[Marginal, float]:
         """Sweep in steps that grow shorter, and say how far each table is from what noise explains.
 
         Tables that contradict each other below zero pull to and fro: long steps come near soon, short ones arrive.
         """
         excess = dict.fromkeys(shown, 0.0)
-        pairs = {columns: pairs_of(columns, table.counts, whole) for columns, (table, _) in shown.items()}
+        pairs = {columns: pair_margins(columns, table.counts, unmerged) for columns, (table, _) in shown.items()}
         for step in CLOSE_STEPS:
-            aims = {columns: aim._replace(pairs=pairs[columns]) for columns, aim in aims_of(shown, step).items()}
+            aims = {
+                columns: aim._replace(pair_margins=pairs[columns]) for columns, aim in fit_targets(shown, step).items()
+            }
             excess |= self.sweep(aims, total)
         return excess
 
-    def sweep(self, aims: Mapping[Marginal, Aim], total: float) -> dict[Marginal, float]:
+    def sweep(self, targets: Mapping[Marginal, FitTarget], total: float) -> dict[Marginal, float]:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.
 
         Gives, for each, how far it was from its target before it moved: by how many standard deviations its χ² exceeded
@@ -147,49 +163,49 @@ class Engine:
                 kid = place if down else origin
                 shape, gone = self.links[kid]
                 above = sum_out(self.tables[self.tree.parents[kid]], gone)
-                here = _across(np.add, self.flat[kid]).reshape(above.shape)
+                here = _reduce_rows(np.add, self.flat[kid]).reshape(above.shape)
                 if down:
-                    self.flat[kid] *= ratio(above, here).reshape(-1, 1)
+                    self.flat[kid] *= safe_ratio(above, here).reshape(-1, 1)
                 else:
-                    table *= ratio(here, above).reshape(shape)
+                    table *= safe_ratio(here, above).reshape(shape)
                     continue
             for slot in self.slots[place]:
-                if slot.columns in aims:
+                if slot.columns in targets:
                     slot.marginal[...] = sum_out(table, slot.gone)
-                    now, aim = total * self.mu[slot.where], aims[slot.columns]
-                    square = float(((now - aim.target) ** 2 / aim.variance).sum()) / aim.noise_std**2
+                    now, aim = total * self.mu[slot.where], targets[slot.columns]
+                    square = float(((now - aim.counts) ** 2 / aim.variance).sum()) / aim.noise_std**2
                     excess[slot.columns] = (square - now.size) / (2 * now.size) ** 0.5
-                    near = towards(aim, now, total)
-                    if aim.pairs:
-                        near = towards_pairs(aim, near.reshape(slot.shape), total).ravel()
-                    factor = ratio(near, now)
+                    near = proximal_step(aim, now, total)
+                    if aim.pair_margins:
+                        near = pair_step(aim, near.reshape(slot.shape), total).ravel()
+                    factor = safe_ratio(near, now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
         return excess
 
-    def law(self, place: int) -> Floats:
+    def conditional(self, place: int) -> Floats:
         """The probabilities of a bag given the columns it shares with its parent."""
         flat = self.flat[place]
         law: Floats = flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
         return law.reshape(self.tables[place].shape)
 
-    def far(self, columns: Marginal) -> Floats:
+    def distant_marginal(self, columns: Marginal) -> Floats:
         """A marginal of columns that meet in no bag: laws are carried up the tree until all have met."""
         tree = self.tree
-        below: list[Marginal] = [()] * len(tree.bags)  # the wanted columns introduced in or under each bag
+        below: list[Marginal] = [()] * len(tree.cliques)  # the wanted columns introduced in or under each bag
         messages: dict[int, Floats] = {}
-        place = len(tree.bags)
-        while place == len(tree.bags) or len(below[place]) < len(columns):
+        place = len(tree.cliques)
+        while place == len(tree.cliques) or len(below[place]) < len(columns):
             place -= 1
-            bag, link = tree.bags[place], tree.link(place)
-            told = [kid for kid in tree.kids[place] if below[kid]]
+            bag, link = tree.cliques[place], tree.separator(place)
+            told = [kid for kid in tree.children[place] if below[kid]]
             own = tuple(column for column in bag[len(link) :] if column in columns)
             below[place] = own + sum((below[kid] for kid in told), ())
             met = len(below[place]) == len(columns)
             keep = columns if met else link + below[place]
-            table, axes = self.tables[place] if met else self.law(place), bag
+            table, axes = self.tables[place] if met else self.conditional(place), bag
             for number, kid in enumerate(told, start=1):
-                later = {column for other in told[number:] for column in tree.link(other)}
+                later = {column for other in told[number:] for column in tree.separator(other)}
                 out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
                 if tree.cells_of(out) > LARGEST_TABLE:
                     raise ModelError(
@@ -197,12 +213,12 @@ class Engine:
                         f"the cap is {LARGEST_TABLE:,}",
                         hint="ask for fewer columns",
                     )
-                table, axes = contract(table, axes, messages.pop(kid), tree.link(kid) + below[kid], out), out
+                table, axes = contract(table, axes, messages.pop(kid), tree.separator(kid) + below[kid], out), out
             if below[place]:
-                messages[place] = sum_to(table, axes, keep)
+                messages[place] = marginalize(table, axes, keep)
         return messages[place]
 
-    def pairs(self, wanted: set[Marginal]) -> dict[Marginal, Floats]:
+    def distant_pairs(self, wanted: set[Marginal]) -> dict[Marginal, Floats]:
         """Pairs of columns that meet in no bag, from the bottom of the tree to the top.
 
         Each bag tells its parent the law of every column under it given what they share, side by side in one matrix;
@@ -210,38 +226,38 @@ class Engine:
         """
         tree, needed = self.tree, set(chain.from_iterable(wanted))
         found: dict[Marginal, Floats] = {}
-        told: dict[int, _Laws] = {}
-        for place in range(len(tree.bags) - 1, -1, -1):
-            bag, up = tree.bags[place], tree.link(place)
-            branches: dict[Marginal, list[_Laws]] = {}
+        told: dict[int, _Conditionals] = {}
+        for place in range(len(tree.cliques) - 1, -1, -1):
+            bag, up = tree.cliques[place], tree.separator(place)
+            branches: dict[Marginal, list[_Conditionals]] = {}
             for column in needed.intersection(bag[len(up) :]):
-                branches.setdefault((column,), []).append(_Laws.known(column, tree.sizes[column]))
-            for kid in tree.kids[place]:
-                branches.setdefault(tree.link(kid), []).append(told.pop(kid))
-            groups = {link: _Laws.beside(laws) for link, laws in sorted(branches.items())}
+                branches.setdefault((column,), []).append(_Conditionals.known(column, tree.sizes[column]))
+            for kid in tree.children[place]:
+                branches.setdefault(tree.separator(kid), []).append(told.pop(kid))
+            groups = {link: _Conditionals.beside(laws) for link, laws in sorted(branches.items())}
             for (one, left), (other, right) in combinations_with_replacement(groups.items(), 2):
                 fresh = [pair for pair in product(left.spans, right.spans) if tuple(sorted(pair)) in wanted]
                 fresh = [(a, b) for a, b in fresh if left.spans[a][0] != right.spans[b][0]]
                 if fresh:
                     union = tuple(dict.fromkeys(one + other))
-                    joint = sum_to(self.tables[place], bag, union)
+                    joint = marginalize(self.tables[place], bag, union)
                     reach = left.through(joint, union, one, other, tree.sizes)
                 for a, partners in groupby(fresh, key=itemgetter(0)):
                     block = multiply(reach[:, left.spans[a][1]].T, right.matrix)
                     for _, b in partners:
                         table = block[:, right.spans[b][1]]
                         found[min(a, b), max(a, b)] = table.copy() if a < b else table.T.copy()
-            heard = [_Laws({}, np.empty((tree.cells_of(up), 0)))]
+            heard = [_Conditionals({}, np.empty((tree.cells_of(up), 0)))]
             for link, laws in groups.items():
                 union = tuple(dict.fromkeys(up + link))
-                matrix = laws.through(sum_to(self.law(place), bag, union), union, link, up, tree.sizes)
-                heard.append(_Laws({column: (place, span) for column, (_, span) in laws.spans.items()}, matrix))
-            told[place] = _Laws.beside(heard)
+                matrix = laws.through(marginalize(self.conditional(place), bag, union), union, link, up, tree.sizes)
+                heard.append(_Conditionals({column: (place, span) for column, (_, span) in laws.spans.items()}, matrix))
+            told[place] = _Conditionals.beside(heard)
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Laws:
+class _Conditionals:
     """The laws of many columns given the same link, side by side: a row per cell of the link.
 
     `spans` says for each column from which branch it comes and which columns of the matrix are its levels.
@@ -251,19 +267,19 @@ class _Laws:
     matrix: Floats
 
     @staticmethod
-    def known(column: int, size: int) -> "_Laws":
+    def known(column: int, size: int) -> "_Conditionals":
         """The law of a column given itself, a branch of its own."""
-        return _Laws({column: (-1 - column, slice(0, size))}, np.eye(size))
+        return _Conditionals({column: (-1 - column, slice(0, size))}, np.eye(size))
 
     @staticmethod
-    def beside(laws: Sequence["_Laws"]) -> "_Laws":
+    def beside(laws: Sequence["_Conditionals"]) -> "_Conditionals":
         """All of them in one matrix."""
         spans, begin = {}, 0
         for each in laws:
             for column, (branch, span) in each.spans.items():
                 spans[column] = branch, slice(span.start + begin, span.stop + begin)
             begin += each.matrix.shape[1]
-        return _Laws(spans, np.hstack([each.matrix for each in laws]))
+        return _Conditionals(spans, np.hstack([each.matrix for each in laws]))
 
     def through(self, joint: Floats, axes: Marginal, link: Marginal, out: Marginal, sizes: Sizes) -> Floats:
         """Exchange the link for other columns, given how the two go together."""
@@ -273,17 +289,17 @@ class _Laws:
         return moved.reshape(prod(sizes[column] for column in out), width)
 
 
-class _Slot:
+class _MarginalView:
     """A marginal's place in the long vectors, and how it is seen from its bag."""
 
-    def __init__(self, columns: Marginal, where: slice, bag: Marginal, engine: Engine) -> None:
+    def __init__(self, columns: Marginal, where: slice, bag: Marginal, engine: JunctionTreeInference) -> None:
         sizes = engine.tree.sizes
         self.columns = columns
         self.where = where
         self.shape = [sizes[column] for column in columns]
         self.order = sorted(range(len(columns)), key=lambda axis: bag.index(columns[axis])) if bag else []
         self.inside = tuple(slice(None) if column in columns else None for column in bag)
-        self.gone = _fit_into(bag, columns, sizes)[1]
+        self.gone = _broadcast_shape(bag, columns, sizes)[1]
         self.potential = self.seen(engine.theta[where])
         self.marginal = engine.mu[where].reshape(self.shape).transpose(self.order)
 
@@ -292,7 +308,7 @@ class _Slot:
         return values.reshape(self.shape).transpose(self.order)[self.inside]
 
 
-def _fit_into(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int], tuple[int, ...]]:
+def _broadcast_shape(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int], tuple[int, ...]]:
     """The shape in which a table of `columns` spreads over a bag, and the bag's other axes."""
     shape = [sizes[column] if column in columns else 1 for column in bag]
     return shape, tuple(axis for axis, column in enumerate(bag) if column not in columns)
@@ -305,7 +321,7 @@ def sum_out(table: Floats, gone: Sequence[int]) -> Floats:
     return np.asarray(np.einsum(table, list(axes), kept))  # type: ignore[arg-type]  # this form has no types
 
 
-def _across(fold: np.ufunc, flat: Floats) -> Floats:
+def _reduce_rows(fold: np.ufunc, flat: Floats) -> Floats:
     """What is left of each row; over a few long columns several times as quick as along many short rows."""
     if flat.shape[1] > _SHORT or len(flat) < _SHORT:
         return np.asarray(fold.reduce(flat, axis=1))

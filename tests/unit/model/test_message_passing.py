@@ -6,7 +6,7 @@ import pytest
 from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
-from gapless.model.messages import Engine
+from gapless.model.message_passing import JunctionTreeInference
 from helpers.noisy_tables import measured, wave
 
 
@@ -37,8 +37,8 @@ def test_extreme_potentials_stay_finite():
 
 def test_the_fit_ends_early_where_noise_explains_all(monkeypatch):
     """Counts as independent as the model begins with: going on would only follow the noise."""
-    sweep, calls = Engine.sweep, []
-    monkeypatch.setattr(Engine, "sweep", lambda *given: (calls.append(1), sweep(*given))[1])
+    sweep, calls = JunctionTreeInference.sweep, []
+    monkeypatch.setattr(JunctionTreeInference, "sweep", lambda *given: (calls.append(1), sweep(*given))[1])
     table = 100.0 + np.random.default_rng(2).normal(0, 30, (6, 6))
     GraphicalModel.fit((6, 6), [Measurement((0, 1), table, 30.0)])
     assert len(calls) == 1
