@@ -242,8 +242,10 @@ class SpyCells(PredictionTask):
         lambda: program(cells=SpyCells(given=(0,), sizes=(3,), targets=(2,), cells=(2,))),
         lambda: program(network=Chain((Linear(3, 4), Spy()))),
         lambda: program(optimizer=lambda *_: None),
-        lambda: program(begin=np.zeros(3).view(type("Kept", (np.ndarray,), {}))),
-        lambda: program(begin=np.array([Spy()] * program().numbers)),  # each would be multiplied with what it is shown
+        lambda: program(initial=np.zeros(3).view(type("Kept", (np.ndarray,), {}))),
+        lambda: program(
+            initial=np.array([Spy()] * program().numbers)
+        ),  # each would be multiplied with what it is shown
     ],
 )
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):

@@ -92,7 +92,7 @@ def losses(trained, numbers, rows):
 
 def by_differences(trained, rows, step=1e-6):
     """Each row's gradient, number by number, from losses alone."""
-    start = trained.start().numbers
+    start = trained.start().parameters
     found = np.zeros((rows.rows, start.size))
     for place in range(start.size):
         up, down = start.copy(), start.copy()
