@@ -1,44 +1,48 @@
 r"""Private training (DP-SGD): noisy sums of clipped gradients over Poisson samples of rows, all steps in one release.
 
-A step takes each row with the same public probability, clips its gradient, rounds it to whole numbers, adds the
-gradients up exactly and adds noise. All iterates are post-processing of the noisy sums. So the loop is one mechanism,
-charged once, before the first row is read. It runs here; the program, which is code of this library, sees rows only to
-compute their gradients, and continues from noisy sums. Proved in docs/proofs/private_training.md.
+A step takes each row with the same public probability, clips its gradient, rounds it to integers, adds the gradients up
+exactly and adds noise. All iterates are post-processing of the noisy sums. So the loop is one mechanism, charged once,
+before the first row is read. The loop runs here. The program, which is code of this library, reads rows only to compute
+their gradients, and continues from noisy sums. Proved in docs/proofs/private_training.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import Argument, BudgetError, Hint
 from gapless.privacy.budget import Loss
-from gapless.privacy.mechanisms import RecordedMechanism, check_distance, check_not_pure
+from gapless.privacy.mechanisms import Mechanism, RecordedMechanism, check_distance, check_not_pure
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.threads import one_thread
-from gapless.types import Codes, Floats, Integers, is_number, whole
+from gapless.types import Codes, Floats, Integers, number, whole
 
-BLOCK = 256  # rows that are evaluated at once, always as many: then what a row adds does not depend on the others
+BLOCK = 256  # rows evaluated at once, always this many: then a row's contribution does not depend on other rows
 GRID_BITS = 20  # sums are rounded to clip·2^-GRID_BITS, so that noise on them is integer noise
-SUM_BITS = 44  # what a row adds is a whole multiple of clip·2^-SUM_BITS in each number, so that sums of rows are exact
-SLACK = 2.0**-13  # more than floats can add to the length of what a row adds, in units of `clip`: 2^-15 is proved
+SUM_BITS = 44  # each number of a row's contribution is a multiple of clip·2^-SUM_BITS, so that sums of rows are exact
+SLACK = 2.0**-13  # more than floats can add to the length of a contribution, in units of `clip`: 2^-15 is proved
 HIGHEST_ORDER = 2**14  # up to which the loss is computed to ten digits
-_UP = 1 + 1e-9  # the loss is rounded up by more than its float error
-_WORD = 32  # bits of the number that decides whether a row is in a lot
+ROUND_UP = 1 + 1e-9  # the loss is rounded up by more than its float error
+_SAMPLING_BITS = 32  # of the number that decides whether a row is in a sample
+CLIP_RANGE = (2.0**-10, 2.0**20)
+STD_RANGE = (2.0**-GRID_BITS, LARGEST * 2.0**-GRID_BITS)
 
 S = TypeVar("S")
+M = TypeVar("M", bound=Mechanism[Any, Sampled, Any])
 RowSampler: TypeAlias = Callable[[int], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The codes of `BLOCK` rows, column by column: the first `rows` are rows of a lot, the others padding."""
+    """The codes of `BLOCK` rows, column by column: the first `rows` are rows of a sample, the others padding."""
 
     columns: tuple[Codes, ...]
     rows: int
@@ -49,67 +53,60 @@ class RowGradients(Protocol):
 
     def squared_norms(self) -> Floats:
         """The squared length of each row's gradient."""
-        ...
 
     def total(self, weights: Floats) -> Floats:
-        """The sum of the rows' gradients times these weights; a row of weight 0 adds nothing, whatever it holds."""
-        ...
+        """The sum of the rows' gradients times these weights; a row of weight 0 adds nothing, even if not finite."""
 
     def integer_total(self, weights: Floats) -> Floats:
-        """The exact sum of whole vectors, one for each row: its gradient times its weight, cut towards 0.
+        """The exact sum of integer vectors, one for each row: its gradient times its weight, cut towards 0.
 
         A row's vector is a function of its gradient and its weight alone. Each of its numbers is at most as large as
-        before the cut, up to the rounding of a product: so the vector is no longer than that. The sum is exact for
-        `BLOCK` rows no longer than 2^SUM_BITS·(1 + SLACK), in whatever order products are added up.
+        before the cut, up to the rounding of a product. So the vector is no longer than before. The sum is exact for
+        `BLOCK` rows no longer than 2^SUM_BITS·(1 + SLACK), in any order of the products.
         """
-        ...
 
 
-class Program(Protocol[S]):
-    """What is trained: its state is public, since it follows from noisy sums."""
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers a gradient has."""
-        ...
+class IterativeProgram(Protocol[S]):
+    """A loop over noisy sums: its state is public, because it follows from them."""
 
     def start(self) -> S:
         """The first state."""
-        ...
-
-    def gradients(self, state: S, block: Block) -> RowGradients:
-        """Each row's gradient, by itself: a function of the state and of the row, to the last bit."""
-        ...
 
     def follow(self, state: S, noisy: Floats, step: int) -> S:
-        """The next state, from the noisy sum of clipped gradients of this step (0, 1 …)."""
-        ...
+        """The next state, from the noisy numbers of this step (0, 1 …)."""
 
     def outcome(self, state: S) -> Floats:
         """The numbers of the last state that are released; a journal can keep them, unlike the state itself."""
-        ...
+
+
+class Program(IterativeProgram[S], Protocol[S]):
+    """A program that `PrivateTraining` trains by noisy sums of clipped gradients."""
+
+    @property
+    def numbers(self) -> int:
+        """The length of a gradient."""
+
+    def gradients(self, state: S, block: Block) -> RowGradients:
+        """Each row's gradient, computed separately: a function of the state and of the row, to the last bit."""
 
 
 class Trainable(Protocol[S]):
-    """Rows, and the program that is trained on them: what a sealed value for `PrivateTraining` holds."""
+    """Rows and the program trained on them: the content of a sealed value for `PrivateTraining`."""
 
     @property
     def program(self) -> Program[S]:
-        """What is trained."""
-        ...
+        """The program to train."""
 
     def poisson_sample(self, row_sampler: RowSampler) -> Iterator[Block]:
-        """The rows that are marked, block by block; `row_sampler` gets the number of rows."""
-        ...
+        """The sampled rows, block by block; `row_sampler` gets the number of rows and draws which to take."""
 
     def report_progress(self, steps: int) -> None:
         """Report the number of steps done, and nothing of the state: a stopped training is done again (`Journal`)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateTraining(RecordedMechanism):
-    r"""Train by noisy sums of clipped gradients over lots that each row is in with the same chance (DP-SGD).
+    r"""Train by noisy sums of clipped gradients over Poisson samples of the rows (DP-SGD).
 
     .. math:: \tilde s_t = h \Bigl(\Bigl\lfloor 2^{-24} \sum_{i \in L_t} \bigl[\tfrac{2^{24}}h g_i \min(1, C/\lVert g_i
               \rVert)\bigr] \Bigr\rceil + Z_t\Bigr), \qquad \Pr[i \in L_t] = q, \qquad h = C\,2^{-20}
@@ -118,19 +115,19 @@ class PrivateTraining(RecordedMechanism):
               \qquad \Delta = 1 + 2^{-20} \sqrt P + 2^{-13}
 
     Notation: q is `rate`, T is `steps`, C is `clip`, P is `numbers` (of a gradient), σ is `std`: Z is discrete Gaussian
-    with parameter σ·2²⁰, so σC in units of the sum. [·] cuts a vector towards 0 to whole numbers, factor by factor
-    where it is a product; ⌊·⌉ rounds to the nearest. Between two whole orders n the logarithm is interpolated.
+    with parameter σ·2²⁰, so σC in units of the sum. [·] cuts a vector towards 0 to integers, factor by factor where it
+    is a product; ⌊·⌉ rounds to the nearest. Between two integer orders n the logarithm is interpolated.
     Guarantee: Rényi loss as above for one row more or less, both ways. For k rows of one person the noise is the sum of
         k independent draws (`draws`), each with parameter σ·2²⁰/√k and one row to hide: k times the loss with √k·Δ.
-        Sums of rows are exact, so it holds for every number of rows in a lot.
+        Sums of rows are exact, so it holds for every number of rows in a sample.
         Proved in docs/proofs/private_training.md, attacked by tests/audit/test_training.py.
-    Edge cases: an empty lot gets the same noise; a gradient that is not finite adds nothing; a pure budget refuses it;
-        orders above 2¹⁴ (ε below some thousandths) are refused.
+    Edge cases: an empty sample gets the same noise; a gradient that is not finite adds nothing; a pure budget refuses
+        it; orders above 2¹⁴ (ε below some thousandths) are refused.
     References: Abadi et al. 2016; Mironov, Talwar, Zhang 2019; Canonne, Kamath, Steinke 2020.
     """
 
     description: ClassVar[str] = (
-        "whole numbers, on a public grid, are added to sums of clipped gradients of random lots of rows"
+        "whole numbers, on a public grid, are added to sums of clipped gradients of random samples of rows"
     )
 
     rate: float
@@ -141,13 +138,8 @@ class PrivateTraining(RecordedMechanism):
     draws: int = 1
 
     def __post_init__(self) -> None:
-        check_range("rate", self.rate, 2.0**-_WORD, 1)
-        check_range("clip", self.clip, 2.0**-10, 2.0**20)
-        check_range("std", self.std, 2.0**-GRID_BITS, LARGEST * 2.0**-GRID_BITS)
-        for name in ("rate", "clip", "std"):
-            object.__setattr__(self, name, float(getattr(self, name)))  # plain: what is charged is what is drawn
-        for name in ("steps", "numbers", "draws"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), error=BudgetError, least=1))
+        ranges = {"rate": (2.0**-_SAMPLING_BITS, 1.0), "clip": CLIP_RANGE, "std": STD_RANGE}
+        set_checked(self, ranges, ("steps", "numbers", "draws"))
 
     @property
     def noise_std(self) -> float:
@@ -169,27 +161,23 @@ class PrivateTraining(RecordedMechanism):
     ) -> PrivateTraining:
         """The least noise that costs at most `loss`."""
         check_distance(distance, Sampled)
-
-        def with_std(std: float) -> PrivateTraining:
-            return cls(rate=rate, steps=steps, clip=clip, std=std, numbers=numbers, draws=distance.at_most)
-
-        most = LARGEST * 2.0**-GRID_BITS
-        return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
+        build = partial(cls, rate=rate, steps=steps, clip=clip, numbers=numbers, draws=distance.at_most)
+        return least_noise(build, loss, distance, STD_RANGE[1])
 
     @one_thread()
     def __call__(self, value: Trainable[S], noise: NoiseSource) -> Floats:
-        """Run all steps and give the numbers of the last state."""
+        """Run all steps and return the numbers of the last state."""
         program, unit = value.program, self.clip * 2.0**-GRID_BITS
         if program.numbers != self.numbers:
             raise BudgetError(
-                f"a gradient has {program.numbers} numbers, and noise for {self.numbers} was paid for",
-                hint=Hint("pass ", Argument("numbers"), " of the program"),
+                f"the noise was charged for gradients of {self.numbers} numbers, not of {program.numbers}",
+                hint=Hint("pass ", Argument("numbers", program.numbers)),
             )
         state = program.start()
         for step in range(self.steps):
             total = ExactSum.zeros(self.numbers)
             for block in value.poisson_sample(lambda rows: draw_rows(self.rate, rows, noise)):
-                with np.errstate(all="ignore"):  # a warning would tell of rows
+                with np.errstate(all="ignore"):  # a warning would reveal rows
                     total.add(self.clipped(program.gradients(state, block), block.rows))
             steps_of_grid = total.rounded()
             for _ in range(self.draws):
@@ -201,9 +189,9 @@ class PrivateTraining(RecordedMechanism):
         return program.outcome(state)
 
     def clipped(self, gradients: RowGradients, rows: int) -> Floats:
-        """The sum of the first rows' gradients, each cut to the length `clip`; one that is not finite is left out.
+        """The sum of the first rows' gradients, each clipped to the norm `clip`; one that is not finite is left out.
 
-        In whole multiples of clip·2^-SUM_BITS, and exact.
+        The sum is exact, in units of clip·2^-SUM_BITS.
         """
         weights = np.minimum(1.0, self.clip / np.sqrt(gradients.squared_norms()))
         weights[rows:] = 0.0
@@ -212,10 +200,10 @@ class PrivateTraining(RecordedMechanism):
 
 @dataclass(slots=True)
 class ExactSum:
-    """A sum of vectors of whole numbers below 2^53, exact however many there are.
+    """An exact sum of any number of vectors of integers below 2^53.
 
-    Float sums lose digits. Here `high` counts steps of the grid that noise is added on, and `low`, from 0 to below
-    2^(SUM_BITS - GRID_BITS), what is left in finer steps. Beyond 64 bits `high` wraps, as noise does.
+    Float sums lose digits. Here `high` counts steps of the grid on which noise is added, and `low` the remainder in
+    finer steps, from 0 to below 2^(SUM_BITS - GRID_BITS). Beyond 64 bits `high` wraps, as noise does.
     """
 
     high: Integers
@@ -223,13 +211,13 @@ class ExactSum:
 
     @classmethod
     def zeros(cls, numbers: int) -> ExactSum:
-        """The sum of nothing."""
+        """The empty sum."""
         return cls(np.zeros(numbers, dtype=np.int64), np.zeros(numbers, dtype=np.int64))
 
     def add(self, vector: Floats) -> None:
-        """Add a vector of whole numbers."""
+        """Add a vector of integers."""
         numbers = vector.astype(np.int64) + self.low
-        self.high += numbers >> SUM_BITS - GRID_BITS  # rounded down, so that what is left is not negative
+        self.high += numbers >> SUM_BITS - GRID_BITS  # rounded down, so that the remainder is not negative
         self.low = numbers & (1 << SUM_BITS - GRID_BITS) - 1
 
     def rounded(self) -> Integers:
@@ -237,11 +225,20 @@ class ExactSum:
         return self.high + (self.low + (1 << SUM_BITS - GRID_BITS - 1) >> SUM_BITS - GRID_BITS)
 
 
-def least_std(loss: Loss, cost: Callable[[float], Loss], most: float) -> float:
-    """The least noise, up to `most`, that costs at most `loss`."""
+def set_checked(mechanism: object, ranges: Mapping[str, tuple[float, float]], integers: Sequence[str]) -> None:
+    """Check parameters and replace them with plain numbers, so that the noise drawn is the noise charged."""
+    for name, (least, most) in ranges.items():
+        plain = number(name, getattr(mechanism, name), least, most, "[]", error=BudgetError, example=1)
+        object.__setattr__(mechanism, name, plain)
+    for name in integers:
+        object.__setattr__(mechanism, name, whole(name, getattr(mechanism, name), error=BudgetError, least=1))
+
+
+def least_noise(build: Callable[..., M], loss: Loss, distance: Sampled, most: float) -> M:
+    """The mechanism with the least `std`, up to `most`, that costs at most `loss`."""
 
     def fits(std: float) -> bool:
-        return cost(std).value <= loss.value
+        return build(std=std).loss(distance, loss.order).value <= loss.value
 
     if not fits(most):
         raise BudgetError(
@@ -251,39 +248,42 @@ def least_std(loss: Loss, cost: Callable[[float], Loss], most: float) -> float:
     while high - low > 1e-12:  # the loss falls as noise grows
         middle = (low + high) / 2
         low, high = (low, middle) if fits(math.exp(middle)) else (middle, high)
-    return math.exp(high) if fits(math.exp(high)) else most
+    return build(std=math.exp(high) if fits(math.exp(high)) else most)
 
 
 def draw_rows(rate: float, rows: int, noise: NoiseSource) -> NDArray[np.bool_]:
-    """Which rows are in a lot: each by itself, with chance ⌊rate·2³²⌋/2³²."""
-    words = noise.uniform_words(-(-rows // 2)).view(np.uint32)[:rows]
-    return np.asarray(words < int(rate * 2**_WORD))
+    """Draw which rows are in a sample: each independently, with probability ⌊rate·2³²⌋/2³²."""
+    drawn = noise.uniform_words(-(-rows // 2)).view(np.uint32)[:rows]
+    return np.asarray(drawn < int(rate * 2**_SAMPLING_BITS))
 
 
 def subsampled_loss(rate: float, shift: float, order: float) -> float:
-    r"""The Rényi loss of one step, at most, for a shift in units of the noise.
+    r"""An upper bound on the Rényi loss of one step; `shift` is in units of the noise.
 
-    At whole orders n the bound of the mechanism. :math:`(n-1)\varepsilon_n` is convex in the order, and 0 at 1, so
-    that a line between whole orders lies above it.
+    At integer orders n it is the bound of the mechanism. :math:`(n-1)\varepsilon_n` is convex in the order, and 0 at 1,
+    so a line between integer orders is above it.
     """
-    return interpolate_orders(lambda whole: _log_moment(rate, shift, whole), order)
+    return interpolate_orders(partial(_log_moment, rate, shift), order)
 
 
 def interpolate_orders(log_moment: Callable[[int], float], order: float) -> float:
-    """The loss at any order from a bound on the logarithm of the moment at whole ones, rounded up."""
+    """The loss at any order, rounded up, from a bound on the logarithm of the moment at integer orders."""
     if order > HIGHEST_ORDER:
         raise BudgetError(
-            f"this budget is accounted for at the order {order:.6g}, and training up to {HIGHEST_ORDER}",
+            f"training is accounted for up to the Rényi order {HIGHEST_ORDER}, but this budget has {order:.6g}",
             hint=Hint("choose a larger ", Argument("epsilon"), " for a new ledger"),
         )
     below = math.floor(order)
     part = order - below
     moment = (1 - part) * log_moment(below) + (part * log_moment(below + 1) if part else 0)
-    return moment / (order - 1) * _UP
+    return moment / (order - 1) * ROUND_UP
 
 
 def _log_moment(rate: float, shift: float, order: int) -> float:
-    """The logarithm of the sum. Binomial chances add up to 1, so what goes beyond 1 is summed: no digit is lost."""
+    """The logarithm of the sum at an integer order.
+
+    Binomial probabilities add up to 1. Only the excess over 1 is summed, so that no digit is lost.
+    """
     from scipy.special import gammaln, logsumexp, xlog1py  # noqa: PLC0415 slow to load
 
     if order < 2:
@@ -294,9 +294,3 @@ def _log_moment(rate: float, shift: float, order: int) -> float:
     exponent = k * (k - 1) * (shift**2 / 2)
     beyond = exponent + np.log(-np.expm1(-exponent))  # log(e^x - 1)
     return float(np.logaddexp(0.0, logsumexp(chance + beyond)))
-
-
-def check_range(name: str, value: object, least: float, most: float) -> None:
-    """Refuse a parameter that is no number in this range."""
-    if not (is_number(value) and least <= value <= most):
-        raise BudgetError(f"{name} = {value!r}", hint=f"pass a number from {least:.4g} to {most:.4g}")

@@ -124,7 +124,7 @@ def test_the_true_divergence_of_discrete_noise_is_within_the_loss_both_ways(orde
 
 
 def convolved(first, second):
-    """The law of a sum, for laws on the integers around 0."""
+    """The distribution of a sum of two integers, each with a distribution around 0."""
     half = len(first) // 2
     return np.log(np.convolve(np.exp(first), np.exp(second))[half:-half])
 
@@ -136,15 +136,15 @@ def test_several_rows_of_one_person_are_within_the_loss_both_ways(rows, draws, o
     """The worst case that we know: each row that is drawn moves the sum by the same step in the same direction."""
     rate, std, step = 0.2, 12.0, 4
     mechanism = of_training(std / step * reach(of_training(1.0)), rate=rate, draws=draws)
-    laws = []
+    joint = []
     for drawn in range(rows + 1):
-        law = gaussian(drawn * step, std / math.sqrt(draws), 160)
+        distribution = gaussian(drawn * step, std / math.sqrt(draws), 160)
         for _ in range(draws - 1):
-            law = convolved(law, gaussian(0, std / math.sqrt(draws), 160))
+            distribution = convolved(distribution, gaussian(0, std / math.sqrt(draws), 160))
         chance = math.comb(rows, drawn) * rate**drawn * (1 - rate) ** (rows - drawn)
-        laws.append(law + math.log(chance))
-    plain = laws[0] - rows * math.log1p(-rate)
-    mixed = logsumexp(laws, axis=0)
+        joint.append(distribution + math.log(chance))
+    plain = joint[0] - rows * math.log1p(-rate)
+    mixed = logsumexp(joint, axis=0)
     loss = mechanism.loss(Sampled(rows), order).value
     inner = slice(60, -60)  # beyond, convolutions have no digits left
     for here, there in ((mixed, plain), (plain, mixed)):
@@ -153,7 +153,7 @@ def test_several_rows_of_one_person_are_within_the_loss_both_ways(rows, draws, o
 
 
 @pytest.mark.parametrize(("rows", "draws", "at_once"), [(3, 1, 3), (3, 2, 2), (4, 2, 2), (3, 3, 1)])
-def test_rows_that_one_draw_hides_are_in_a_lot_if_one_of_them_is(rows, draws, at_once):
+def test_rows_that_one_draw_hides_are_sampled_if_any_of_them_is(rows, draws, at_once):
     """As the proof has it: with chance 1 - (1 - q)^j, and then they move a sum by j lengths at most."""
     mechanism = of_training(6.0, rate=0.2, draws=draws)
     shift = at_once * math.sqrt(draws) * reach(mechanism) / 6.0
@@ -208,7 +208,7 @@ def test_other_distances_and_budgets_are_refused():
             of_training(1.0).loss(distance, 8.0)
         with pytest.raises(gl.errors.BudgetError, match="distance in Sampled"):
             PrivateTraining.for_loss(gl.Loss(1.0, 8.0), distance, numbers=3, **SETTINGS)
-    with pytest.raises(gl.errors.BudgetError, match="accounted for at the order"):
+    with pytest.raises(gl.errors.BudgetError, match="up to the Rényi order 16384, but"):
         of_training(1.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
     with pytest.raises(gl.errors.BudgetError, match="too small for training"):
         PrivateTraining.for_loss(gl.Loss(1e-30, 8.0), Sampled(1), numbers=3, **SETTINGS)
@@ -255,7 +255,7 @@ def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong)
 
 
 @pytest.mark.parametrize("coded", [False, True])
-def test_a_program_that_does_not_take_gaps_is_refused_whatever_the_rows_are(coded, tmp_path):
+def test_a_program_that_does_not_take_gaps_is_refused_for_any_rows(coded, tmp_path):
     observed = tuple(column.size for column in SCHEMA.columns[:2])
     network = Chain((Embedding(observed, 3), Attention(2, 3), Linear(3, 2))) if coded else Linear(sum(observed), 2)
     cells = PredictionTask(given=(0, 1), sizes=observed, targets=(2,), cells=(2,), coded=coded)
@@ -298,7 +298,10 @@ def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):
     value = training_rows(table, program())
     mechanism = PrivateTraining(**SETTINGS, std=9.0, numbers=5)
     grant = table.ledger.grant(table.ledger.left, to="test")
-    with pytest.raises(gl.errors.BudgetError, match=r"a gradient has \d+ numbers, and noise for 5 was paid for"):
+    with pytest.raises(
+        gl.errors.BudgetError,
+        match=r"the noise was charged for gradients of 5 numbers, not of \d+\n  Try: pass numbers=",
+    ):
         grant.release(value, mechanism, what="x")
 
 
@@ -511,21 +514,21 @@ def test_all_steps_are_charged_once_and_before_the_first_row_is_read(table, monk
     assert table.ledger.guarantee().private
 
 
-def test_every_step_gets_its_noise_whatever_the_lot(tmp_path):
-    """For each number of the sum, on an empty table too; one word for each two rows decides who is in a lot."""
-    for rows, words in ((ROWS, 100), ([], 0), (ROWS[:1], 1)):
+def test_every_step_gets_its_noise_for_any_sample(tmp_path):
+    """For each number of the sum, on an empty table too; one word for every two rows decides which are sampled."""
+    for rows, asked in ((ROWS, 100), ([], 0), (ROWS[:1], 1)):
         table = private(rows, SCHEMA, tmp_path, budget=Budget(3.0, 1e-6), protect=Rows(2))
         watched = Watched()
         value = training_rows(table, program())
         mechanism = PrivateTraining.for_loss(table.ledger.left, value.distance, numbers=program().numbers, **SETTINGS)
         mechanism(value._open(table.ledger._key), watched)
-        assert watched.words_asked == [words] * 5
+        assert watched.words_asked == [asked] * 5
         std = mechanism.std * 2**20 / math.sqrt(2)
         assert watched.noise_asked == [(std, program().numbers)] * 10  # two draws for two rows of a person
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"std": 0.1}, "states less than the loss of entry 1"),
         ({"rate": 0.9}, "states less than the loss of entry 1"),
@@ -536,14 +539,14 @@ def test_every_step_gets_its_noise_whatever_the_lot(tmp_path):
         ({"momentum": 0.9}, "was changed at entry 1"),
     ],
 )
-def test_a_ledger_with_other_constants_than_were_paid_for_is_refused(table, change, told):
+def test_a_ledger_with_other_constants_than_were_paid_for_is_refused(table, change, message):
     learned(table)
     header, line = table.ledger.path.read_text().splitlines(keepends=True)
     content = json.loads(line)
     content["mechanism"] |= change
     other = table.ledger.path.with_name("other.ledger")
     other.write_text(header + json.dumps(content) + "\n")
-    with pytest.raises(gl.errors.LedgerError, match=told):
+    with pytest.raises(gl.errors.LedgerError, match=message):
         Ledger.open(other)
 
 
@@ -555,8 +558,8 @@ def test_a_row_must_be_observed_on_what_is_needed(table):
     assert training_rows(filled, program(), needs=["x2"]).reads is None
     learned(table, needs=["x2"])
     assert table.ledger.entries[0].reads == ["x2"]
-    told = table.ledger.ground_truth(MCAR({"x2": 0.5}))
-    assert told.epsilon < table.ledger.guarantee().epsilon  # a gap there keeps a person out of all steps
+    figure = table.ledger.ground_truth(MCAR({"x2": 0.5}))
+    assert figure.epsilon < table.ledger.guarantee().epsilon  # a gap there keeps a person out of all steps
 
 
 def test_the_same_chance_gives_the_same_network_and_another_another(table, tmp_path):
@@ -596,10 +599,10 @@ def test_training_learns(tmp_path):
     assert outputs[1, 1] - outputs[1, 0] > 2
 
 
-# ------------------------------------------------------------------ who is in a lot
+# ------------------------------------------------------------------ which rows are sampled
 
 
-def test_everybody_is_in_a_lot_of_rate_one_and_the_chance_is_never_above_the_rate():
+def test_rate_one_samples_every_row_and_no_probability_exceeds_the_rate():
     assert draw_rows(1.0, 1001, FixedNoise(1)).all()
     assert not draw_rows(2.0**-32, 1001, FixedNoise(1)).any()
 
