@@ -20,12 +20,12 @@ def true_delta(mechanism, shift, epsilon):
     reach = np.arange(-20_000, 20_001)
     size = np.abs(reach)
     if isinstance(mechanism, DiscreteGaussian):
-        law = np.exp(-(reach**2) / (2 * mechanism.std**2))
+        distribution = np.exp(-(reach**2) / (2 * mechanism.std**2))
     else:
-        law = np.exp(-size / mechanism.scale)
-    law /= law.sum()
-    moved = np.roll(law, shift)
-    return np.maximum(moved - np.exp(epsilon) * law, 0).sum()
+        distribution = np.exp(-size / mechanism.scale)
+    distribution /= distribution.sum()
+    moved = np.roll(distribution, shift)
+    return np.maximum(moved - np.exp(epsilon) * distribution, 0).sum()
 
 
 @pytest.mark.parametrize("distance", [0.5, 2, 5])
@@ -58,8 +58,8 @@ def test_the_composed_total_covers_the_true_loss_of_one_release():
         assert true_delta(mechanism, 1, epsilon) <= DELTA < true_delta(mechanism, 1, 0.98 * epsilon)
 
 
-def test_there_is_no_composed_total_of_noise_that_is_larger_than_a_step_of_it_tells():
-    """Its law has as many numbers as there is noise: a tiny budget, once charged, must not take hours to state."""
+def test_there_is_no_composed_total_for_very_wide_noise():
+    """Its distribution would have too many cells: stating the total of a tiny budget must not take hours."""
     assert composed_epsilon([({"name": "DiscreteGaussian", "std": 1e12}, 1)], DELTA) is None
 
 
@@ -70,8 +70,8 @@ bench = runpy.run_path(str(Path(__file__).parents[3] / "bench/ground_truth.py"))
 SEEN = {"a": 0.5, "b": 0.6, "c": 0.7}
 
 
-def law_of(name, scale):
-    """The noise on the whole numbers around 0, and the same moved by one."""
+def noise_distributions(name, scale):
+    """The distribution of noise on the integers around 0, and the same moved by one."""
     reach = math.ceil(14 * scale)
     y = np.arange(-reach, reach + 2)
     weigh = (
@@ -85,16 +85,16 @@ def law_of(name, scale):
 
 def exact_delta(events, epsilon):
     """δ of the whole batch at this ε, by summing over all patterns of gaps and all answers."""
-    laws = [law_of(*noise) for noise, _ in events]
+    distributions = [noise_distributions(*noise) for noise, _ in events]
     without = np.array([1.0])
-    for q, _ in laws:
+    for q, _ in distributions:
         without = np.multiply.outer(without, q).ravel()
     mixed = np.zeros_like(without)
     for pattern in product((0, 1), repeat=len(SEEN)):
         observed = {c for c, s in zip(SEEN, pattern, strict=True) if s}
         chance = math.prod(SEEN[c] if c in observed else 1 - SEEN[c] for c in SEEN)
         joint = np.array([1.0])
-        for (q, p), (_, columns) in zip(laws, events, strict=True):
+        for (q, p), (_, columns) in zip(distributions, events, strict=True):
             joint = np.multiply.outer(joint, p if columns <= observed else q).ravel()
         mixed += chance * joint
     scale = math.exp(epsilon)
@@ -120,7 +120,7 @@ def recorded(events):
 
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
-def test_the_partition_bound_is_above_the_exact_law_and_below_the_total_without_gaps(batch, delta):
+def test_the_partition_bound_is_above_the_exact_loss_and_below_the_total_without_gaps(batch, delta):
     events = recorded(BATCHES[batch])
     epsilon = partition_epsilon(events, SEEN, delta)
     assert exact_delta(BATCHES[batch], epsilon) <= delta
@@ -134,7 +134,7 @@ def test_disjoint_columns_lose_nothing_to_the_partition():
     assert exact_delta(events, epsilon - 0.002) > 1e-3
 
 
-def test_what_is_not_proved_has_no_figure():
+def test_there_is_no_figure_without_a_proof():
     events = recorded([(GAUSS, {"a"})])
     assert partition_epsilon([], SEEN, 1e-6) is None
     assert partition_epsilon(events, SEEN, 1e-13) is None
@@ -147,13 +147,13 @@ def exact_normal_delta(releases, epsilon):
     """Two continuous Gaussian releases on a fine grid."""
     z = np.linspace(-9, 9, 1801)
     density = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
-    one, other = np.meshgrid(z, z, indexing="ij")
-    ratio = np.zeros_like(one)
+    first, other = np.meshgrid(z, z, indexing="ij")
+    ratio = np.zeros_like(first)
     for pattern in product((0, 1), repeat=len(SEEN)):
         observed = {c for c, s in zip(SEEN, pattern, strict=True) if s}
         chance = math.prod(SEEN[c] if c in observed else 1 - SEEN[c] for c in SEEN)
         mean = [mu if columns <= observed else 0.0 for mu, columns in releases]
-        ratio += chance * np.exp(mean[0] * one + mean[1] * other - (mean[0] ** 2 + mean[1] ** 2) / 2)
+        ratio += chance * np.exp(mean[0] * first + mean[1] * other - (mean[0] ** 2 + mean[1] ** 2) / 2)
     weight = np.multiply.outer(density, density)
     scale = math.exp(epsilon)
     return max((weight * np.maximum(ratio - scale, 0)).sum(), (weight * np.maximum(1 - scale * ratio, 0)).sum())

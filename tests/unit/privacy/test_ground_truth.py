@@ -73,7 +73,7 @@ def adaptive(earlier):
 
 
 @pytest.mark.parametrize("plan", [fixed, adaptive])
-def test_no_transcript_tells_more_than_f_and_one_tells_exactly_f(plan):
+def test_no_transcript_exceeds_f_and_one_attains_it(plan):
     rates = {"a": 0.3, "b": 0.5, "c": 0.1}
     slack = []
     for with_person, without, steps in transcripts(plan, rates):
@@ -99,8 +99,8 @@ def test_renyi_losses_of_fixed_columns():
     pairs = list(transcripts(fixed, rates))
     sets = merge_releases((pure_loss(e, order), columns) for e, columns in pairs[0][2])
     bound = renyi_loss(sets, gl.MCAR(rates), order)
-    for one, other in ((0, 1), (1, 0)):
-        total = sum(pair[one] ** order * pair[other] ** (1 - order) for pair in pairs)
+    for here, there in ((0, 1), (1, 0)):
+        total = sum(pair[here] ** order * pair[there] ** (1 - order) for pair in pairs)
         assert math.log(total) / (order - 1) <= bound
     assert bound < math.fsum(sets.values())
     assert renyi_loss(sets, gl.MCAR(rates), math.inf) == complete_data_loss(sets, gl.MCAR(rates))
@@ -138,12 +138,12 @@ def test_the_comonotone_integral_against_a_fine_grid():
 def test_several_rows_of_one_person_are_several_chances_to_be_seen():
     sets, assumption = {frozenset("ab"): 1.0}, gl.MCAR({"a": 0.5, "b": 0.2})
     # Two rows, each read or not by itself: the exact figure is below the bound.
-    one = 0.5 * 0.8
-    assert amplified_epsilon(1 - (1 - one) ** 2, 1.0) <= complete_data_loss(sets, assumption, rows=2)
+    observed = 0.5 * 0.8
+    assert amplified_epsilon(1 - (1 - observed) ** 2, 1.0) <= complete_data_loss(sets, assumption, rows=2)
     assert complete_data_loss(sets, assumption, rows=2) == pytest.approx(amplified_epsilon(0.75 * 0.96, 1.0), abs=1e-8)
 
 
-def test_the_incomplete_table_loses_no_more_than_said():
+def test_the_incomplete_table_loses_no_more_than_the_bound():
     assumption = gl.MCAR({"a": 0.5, "b": 0.2})
     worst = max_incomplete_loss(1.0, assumption)
     assert complete_data_loss({frozenset("ab"): worst}, assumption) == pytest.approx(1.0, abs=1e-8)
@@ -174,7 +174,7 @@ def test_fifty_columns_and_two_hundred_releases_take_a_second_or_two():
     figure = independent_loss(sets, seen)
     assert time.perf_counter() - start < 5
     drawn = rng.random((20_000, 50)) < 0.8
-    lost = sum(w * drawn[:, [columns.index(c) for c in one]].all(axis=1) for one, w in sets.items())
+    lost = sum(w * drawn[:, [columns.index(c) for c in chosen]].all(axis=1) for chosen, w in sets.items())
     sampled = np.exp(lost)
     assert figure >= math.log(sampled.mean()) - 6 * sampled.std() / sampled.mean() / math.sqrt(len(sampled))
     assert figure < 0.75  # and far from the sum of the losses, 1
@@ -235,14 +235,14 @@ ADULT_TENTH = "13|14 13|5 14|7 5 14|9 7 14|0 5|6 0 9 14|4 0 14|3 4|12 5|1 0 4|10
     ("lists", "rate", "exact", "linear"), [(BR2000_HALF, 0.5, 0.167, 0.326), (ADULT_TENTH, 0.1, 0.785, 0.858)]
 )
 def test_numbers_of_table_1(lists, rate, exact, linear):
-    marginals = [frozenset(one.split()) for one in lists.split("|")]
+    marginals = [frozenset(numbers.split()) for numbers in lists.split("|")]
     rates = dict.fromkeys(map(str, range(15)), rate)
     assert gl.privacy.ground_truth(released(marginals), gl.MCAR(rates)) == pytest.approx(exact, abs=5e-4)
     assert bench.linear_partition(released(marginals), rates).cost == pytest.approx(linear, abs=5e-4)
 
 
 def test_adult_in_the_robust_mode():
-    marginals = [frozenset(one.split()) for one in ADULT_TENTH.split("|")]
+    marginals = [frozenset(numbers.split()) for numbers in ADULT_TENTH.split("|")]
     rates = dict.fromkeys(map(str, range(15)), 0.1)
     assert gl.privacy.ground_truth(released(marginals), gl.MCAR(rates, columns="dependent")) == pytest.approx(
         0.935, abs=5e-4

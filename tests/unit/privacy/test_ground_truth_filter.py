@@ -557,10 +557,10 @@ def test_a_rate_for_a_column_that_is_never_missing_gains_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("releases", "assumption", "said"),
     [
-        ([0.1], gl.MCAR({"a": 0.2}), "0.1 is no release"),
+        ([0.1], gl.MCAR({"a": 0.2}), "and a set of columns, got 0.1"),
         ([(0.1, None)], None, "None is no assumption about gaps"),
         ([(0.1, None)], gl.MAR(0.2), "is no assumption about gaps"),
-        ([(0.1, {"a"})], gl.MCAR({"a": 0.2}, failure=0.01), "fail with probability 0.01"),
+        ([(0.1, {"a"})], gl.MCAR({"a": 0.2}, failure=0.01), "wrong with probability 0.01"),
     ],
 )
 def test_what_gives_no_figure_is_told(releases, assumption, said):
