@@ -1,4 +1,4 @@
-"""Columns of moments: days, hours, seconds on a line, counted in whole steps of a resolution."""
+"""Columns of dates and datetimes, counted in whole steps of a resolution."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gapless.errors import SchemaError
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes, Values
 
-_FORMAT = "YymbBdHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
-_CLOCKS = ("", "HM", "HMS", "IMp", "IMSp")  # and what of the time of day together
+_FORMAT = "YymbBdHIMSp"  # the parts that a format may have: year, month, day, hour, minute, second, AM or PM
+_CLOCKS = ("", "HM", "HMS", "IMp", "IMSp")  # the parts of the time of day that it may have together
 
-# How a moment becomes a whole number of steps since 1970, and back.
+# Units of numpy, in which a datetime is a whole number of steps since 1970.
 _STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m", "second": "s"}
 
 
 @dataclass(frozen=True)
 class CalendarColumn(BinnedColumn):
-    """Moments, counted in whole steps of the resolution; so are the bounds.
+    """Dates or datetimes, counted in whole steps of the resolution.
 
-    In a text file they are written as ISO 8601 says, or as `format` does. Bounds are always as in ISO 8601.
+    A text file writes them as ISO 8601 does, or by `format`. Bounds are always written as in ISO 8601.
     """
 
     extra_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles", "format")
     resolutions: ClassVar[tuple[str, ...]]
-    moment: ClassVar[type[dt.date]]
-    _example: ClassVar[str] = "bounds = [2000-01-01, 2024-12-31]"
+    python_type: ClassVar[type[dt.date]]
+    _example: ClassVar[str] = "write bounds = [2000-01-01, 2024-12-31]"
 
     resolution: str = field(default="day", kw_only=True)
     format: str | None = field(default=None, kw_only=True)
@@ -40,7 +40,7 @@ class CalendarColumn(BinnedColumn):
     def __post_init__(self) -> None:
         if self.format is not None:
             self._check_format(self.format)
-        self._check_one_of("resolution", self.resolutions)
+        self._check_one_of("resolution", self.resolutions, self.resolutions[0])
         super().__post_init__()
 
     def _check_format(self, form: object) -> None:
@@ -49,8 +49,9 @@ class CalendarColumn(BinnedColumn):
         clock = "".join(sorted(parts & set("HIMSp")))
         known = len(parts) == len(found) and parts <= set(_FORMAT) and clock in _CLOCKS
         if not known or kinds[0] != 1 or max(kinds) > 1:
-            hint = 'format = "%d.%m.%Y" or "%m/%d/%Y %H:%M"; ' + " ".join(f"%{part}" for part in _FORMAT)
-            raise self._error(f"has the format {form!r}", hint=hint)
+            allowed = " ".join(f"%{part}" for part in _FORMAT)
+            wrong = f"has the format {form!r}, but a format must have one year, no part twice, and only {allowed}"
+            raise self._error(wrong, hint='write format = "%d.%m.%Y", or format = "%m/%d/%Y %H:%M"')
 
     @property
     def _value_facts(self) -> list[float | str]:
@@ -66,38 +67,36 @@ class CalendarColumn(BinnedColumn):
         return np.dtype(f"datetime64[{_STEP_OF_RESOLUTION[self.resolution]}]")
 
     def _position(self, value: object, what: str) -> float:
-        value = self._moment(value) if isinstance(value, str) else value
+        value = self._from_iso(value) if isinstance(value, str) else value
         if not isinstance(value, dt.date) or (isinstance(value, dt.datetime) and value.tzinfo is not None):
-            raise self._error(f"has a {what} that is not a plain {self.kind}", hint=self._example)
+            raise self._error(f"has a {what} that is not a {self.kind} without a time zone", hint=self._example)
         return float(np.datetime64(value).astype(self.unit).astype(np.int64))
 
     def _read(self, text: str) -> float:
-        """A text as a moment: by ISO 8601, or a code as the file writes it."""
+        """The position of a text in ISO 8601 or in the format of the file; NaN if it is neither."""
         try:
             return self._position(text, "code")
         except SchemaError:
             if self.format is None:
                 return math.nan
         try:
-            moment = dt.datetime.strptime(text, self.format)  # noqa: DTZ007 moments are plain, without a zone
-            return float(np.datetime64(moment).astype(self.unit).astype(np.int64))
+            return self._position(dt.datetime.strptime(text, self.format), "code")  # noqa: DTZ007 without a zone
         except ValueError:
             return math.nan
 
     def position(self, text: str) -> float:
-        """A public moment, as text, in steps; one inside a step is refused."""
+        """The position of a public date that is given as text. One within a step is refused."""
         position = super().position(text)
-        moment = self._moment(text)
-        if moment is not None and np.int64(position).astype(self.unit) != np.datetime64(moment):
-            raise self._error(
-                f"is compared with {text}, and is kept by the {self.resolution}",
-                hint=f"the beginning of its {self.resolution}, or a finer resolution in the schema",
-            )
+        date = self._from_iso(text)
+        if date is not None and np.int64(position).astype(self.unit) != np.datetime64(date):
+            wrong = f"is compared with {text}, but its values are kept by the {self.resolution}"
+            hint = f"write the beginning of the {self.resolution}, or declare a finer resolution in the schema"
+            raise self._error(wrong, hint=hint)
         return position
 
-    def _moment(self, text: str) -> dt.date | None:
+    def _from_iso(self, text: str) -> dt.date | None:
         try:
-            return self.moment.fromisoformat(text)
+            return self.python_type.fromisoformat(text)
         except ValueError:
             return None
 
@@ -108,15 +107,15 @@ class CalendarColumn(BinnedColumn):
     @cached_property
     def _past(self) -> float:
         upper = self.limits[1]
-        return upper if np.int64(upper + 1).astype(self.unit) > np.datetime64(self.moment.max) else upper + 1
+        return upper if np.int64(upper + 1).astype(self.unit) > np.datetime64(self.python_type.max) else upper + 1
 
     def _value(self, position: float) -> str:
-        kind = "s" if issubclass(self.moment, dt.datetime) else "D"
-        moment: dt.date = np.int64(position).astype(self.unit).astype(f"datetime64[{kind}]").item()
-        return moment.isoformat()
+        unit = "s" if issubclass(self.python_type, dt.datetime) else "D"
+        date: dt.date = np.int64(position).astype(self.unit).astype(f"datetime64[{unit}]").item()
+        return date.isoformat()
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
-        """A moment drawn uniformly from the bin of each code, at the declared resolution."""
+        """Draw a date uniformly from the bin of each code, at the declared resolution."""
         return super().draw(codes, rng).astype(self.unit)
 
 
@@ -130,15 +129,15 @@ class Date(CalendarColumn):
 
     kind: ClassVar[str] = "date"
     resolutions: ClassVar[tuple[str, ...]] = ("day", "month", "year")
-    moment: ClassVar[type[dt.date]] = dt.date
+    python_type: ClassVar[type[dt.date]] = dt.date
 
 
 @dataclass(frozen=True)
 class DateTime(CalendarColumn):
-    """Moments between bounds, cut into bins."""
+    """Datetimes between bounds, cut into bins."""
 
     kind: ClassVar[str] = "datetime"
     resolutions: ClassVar[tuple[str, ...]] = ("second", "minute", "hour", "day", "month", "year")
-    moment: ClassVar[type[dt.date]] = dt.datetime
+    python_type: ClassVar[type[dt.date]] = dt.datetime
 
     resolution: str = field(default="second", kw_only=True)

@@ -1,8 +1,8 @@
-"""Columns: what is publicly known about each. Here those with levels; those on a line: `numeric`, `calendar`.
+"""Columns: what is publicly known about each. Columns with levels are here; `numeric` and `calendar` have the others.
 
-A column's cells are numbered: first its levels or bins, then, if declared, one cell for *not applicable* (a
-legitimate value, never imputed), and last one state for each kind of gap. Everything here comes from the
-codebook; nothing looks at data.
+The codes of a column count its cells. First come the levels or bins. Then, if declared, one cell for *not applicable*
+(a legitimate value, never imputed). Last comes one state for each kind of gap. Everything here comes from the codebook;
+nothing looks at data.
 
 >>> smoker = Boolean("smoker", may_be_missing=True)
 >>> smoker.size, smoker.extended_size, smoker.cells
@@ -11,6 +11,7 @@ codebook; nothing looks at data.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -29,12 +30,14 @@ MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
 Outside: TypeAlias = Literal["clamp", "missing", "refuse", "other"]
 
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
-READING = 1  # raised when data/io/encode.py takes other cells for gaps than before
+READING = 1  # increase it when data/io/encode.py changes which cells are gaps
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
+LEVELS_HINT = 'write levels = ["low", "high"]'
+SPELLING_HINT = 'write the text for false first, then that for true: spelling = ["no", "yes"]'
 
 
 def as_text(value: object) -> str:
-    """The one way in which cells, levels and codes are compared: trimmed text, 13.0 the same as 13.
+    """The text by which cells, levels and missing codes are compared: trimmed, and 13 for 13.0.
 
     >>> as_text(" 13.0 "), as_text(True), as_text(-9)
     ('13', 'true', '-9')
@@ -47,7 +50,7 @@ def as_text(value: object) -> str:
 
 
 def as_python(value: Any) -> Any:
-    """A number from numpy as Python's own: it must read the same in a file; -0.0 is 0.0, to which it is equal."""
+    """A numpy scalar as Python's own type, so that files show the same text. -0.0 becomes 0.0."""
     value = value.item() if isinstance(value, np.generic) else value
     return value + 0.0 if isinstance(value, float) else value
 
@@ -61,23 +64,24 @@ class MissingCode:
 
     def __post_init__(self) -> None:
         if not isinstance(as_python(self.code), Level):
-            raise SchemaError(f"{self.code!r} is not a missing code", hint='a text or a number: missing = ["NA", -9]')
+            wrong = f"a missing code must be a text or a number, got {self.code!r}"
+            raise SchemaError(wrong, hint='write missing = ["NA", -9]')
         object.__setattr__(self, "code", as_text(self.code))
         check_one_of("kind of missing", self.kind, (*GAP_KINDS, "not-applicable"), error=SchemaError)
 
 
 @dataclass(frozen=True)
 class Column:
-    """What every kind of column shares: its name, and what may stand in place of a value.
+    """What every kind of column shares: its name, its missing codes, and the rule for cells outside the schema.
 
-    A column is *on a scale* if its values lie on a line, so that some are nearer to each other than others: numbers,
-    dates, ordinal levels. True and false are two levels without an order, as "yes" and "no" would be: they compare by
-    == and != alone, and the two ways to declare such a column give the same figures.
+    A column *is ordered* if its values have an order: numbers, dates, ordinal levels. Booleans are not ordered: true
+    and false compare by == and != alone, as "yes" and "no" would. So a boolean column and a categorical column with two
+    levels give the same figures.
     """
 
     kind: ClassVar[str]
     is_ordered: ClassVar[bool] = False
-    # What may be said besides the common keys, in the order in which it is written to a file.
+    # Keys of this kind besides the common ones, in the order in which a file has them.
     extra_keys: ClassVar[tuple[str, ...]]
     outside_rules: ClassVar[tuple[Outside, ...]]
 
@@ -89,11 +93,11 @@ class Column:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise SchemaError(f"a column's name must be a text, not {self.name!r}", hint='"age"')
+            raise SchemaError(f"a column's name must be a text, got {self.name!r}", hint='write a name such as "age"')
         if not isinstance(self.description, str):
-            raise self._error("has a description that is not a text", hint='description = "in years"')
+            raise self._error("has a description that is not a text", hint='write description = "in years"')
         if not isinstance(self.missing, list | tuple):
-            raise self._error("needs a list of missing codes", hint='missing = ["", "NA"]')
+            raise self._error("has missing codes that are not a list", hint='write missing = ["", "NA"]')
         codes = tuple(code if isinstance(code, MissingCode) else MissingCode(code) for code in self.missing)
         object.__setattr__(self, "missing", codes)
         self._check_missing()
@@ -101,39 +105,37 @@ class Column:
 
     def _check_missing(self) -> None:
         if not isinstance(self.may_be_missing, bool):
-            raise self._error("may_be_missing must be true or false", hint="may_be_missing = true")
+            wrong = f"has may_be_missing = {self.may_be_missing!r}, but it must be true or false"
+            raise self._error(wrong, hint="write may_be_missing = true")
         texts = [code.code for code in self.missing]
         if twice := repeated(texts):
-            raise self._error(f"declares the missing code {twice[0]!r} twice", hint="leave one of them out")
+            raise self._error(f"declares the missing code {twice[0]!r} twice", hint="remove one of them")
         if not self.may_be_missing and any(code.kind != "not-applicable" for code in self.missing):
-            raise self._error(
-                "has missing codes but may_be_missing is not true",
-                hint="add may_be_missing = true, or take the missing codes away",
-            )
+            hint = "add may_be_missing = true, or remove the missing codes"
+            raise self._error("has missing codes but may_be_missing is not true", hint=hint)
         if self.may_be_missing and "" in texts and {code.kind for code in self.missing} == {"not-applicable"}:
-            raise self._error(
-                "may be missing, but its empty cell means not applicable and no code means a gap",
-                hint='another missing code, such as "NA"',
-            )
+            wrong = "may be missing, but its empty cell means not applicable and no code means a gap"
+            raise self._error(wrong, hint='add another missing code, such as "NA"')
 
     def _check_outside(self) -> None:
         if self.outside is None:
             object.__setattr__(self, "outside", self.default_outside)
             return
-        self._check_one_of("outside", self.outside_rules)
+        self._check_one_of("outside", self.outside_rules, self.default_outside)
         if self.outside == "missing" and not self.may_be_missing:
-            raise self._error(
-                "turns outside cells into gaps but may not be missing",
-                hint='may_be_missing = true, or outside = "refuse"',
-            )
+            hint = 'write may_be_missing = true, or outside = "refuse"'
+            raise self._error("has outside = 'missing', which makes gaps, but may_be_missing is not true", hint=hint)
 
-    def _check_one_of(self, key: str, known: Sequence[str]) -> None:
+    def _check_one_of(self, key: str, known: Sequence[str], default: str) -> None:
+        """Refuse a value of `key` that is not known. The hint writes the known value most like it, or the default."""
         if (given := getattr(self, key)) not in known:
-            raise self._error(f"has {key} = {given!r}", hint=f"choose {nearest(str(given), known)}")
+            close = difflib.get_close_matches(str(given), known, n=1) or [default]
+            wrong = f"has {key} = {given!r}, but {key} must be one of: {listing(known)}"
+            raise self._error(wrong, hint=f'write {key} = "{close[0]}"')
 
     @property
     def default_outside(self) -> Outside:
-        """What becomes of a cell outside the schema if nothing is said: nearest bound, gap, or refusal."""
+        """The rule for cells outside the schema if none is declared: nearest bound, gap, or refusal."""
         if "clamp" in self.outside_rules:
             return "clamp"
         return "missing" if self.may_be_missing else "refuse"
@@ -153,20 +155,20 @@ class Column:
 
     @cached_property
     def not_applicable(self) -> str | None:
-        """The code that says a value makes no sense here, if one is declared."""
+        """The declared code for *not applicable*, or None."""
         return next((code.code for code in self.missing if code.kind == "not-applicable"), None)
 
     @property
     def empty_is_a_gap(self) -> bool:
-        """Whether an empty cell is missing; else a code says that it means *not applicable*."""
+        """Whether an empty cell is a gap. It is not if the empty code means *not applicable*."""
         return not any(code.code == "" and code.kind == "not-applicable" for code in self.missing)
 
     @cached_property
     def gaps(self) -> tuple[MissingKind, ...]:
-        """The kinds of gaps this column can show, one state each.
+        """The kinds of gaps this column can have, one state each.
 
-        An empty cell is an unknown gap unless its code says otherwise. A cell that is lost because it is
-        outside the schema takes the first of them.
+        An empty cell is an unknown gap unless a missing code declares it. A cell that becomes a gap because it is
+        outside the schema takes the first kind.
         """
         if not self.may_be_missing:
             return ()
@@ -182,9 +184,10 @@ class Column:
 
     @cached_property
     def gap_rule(self) -> GapRule:
-        """What counts as a gap here. Equal digests: the same cells are gaps, whatever the table holds.
+        """What counts as a gap here. With equal digests the same cells of any table are gaps.
 
-        Bins and descriptions are not in it, since they make no cell a gap (docs/proofs/ground_truth.md, section 11).
+        Bins and descriptions are not in the digest, since they make no cell a gap (docs/proofs/ground_truth.md,
+        section 11).
 
         >>> print(Categorical("sex", ["F", "M"], may_be_missing=True, missing=("NA", -8)).gap_rule.description)
         an empty cell, 'NA', '-8', or whatever is none of its levels
@@ -200,20 +203,20 @@ class Column:
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
         if not self.gaps:
             return GapRule("nothing", digest)
-        told = ["an empty cell"] * self.empty_is_a_gap
-        told += [repr(code.code) for code in self.missing if code.code and code.kind in self.gaps]
-        told += [self._outside_summary] * (self.outside not in ("refuse", "other"))
-        *first, last = told
+        texts = ["an empty cell"] * self.empty_is_a_gap
+        texts += [repr(code.code) for code in self.missing if code.code and code.kind in self.gaps]
+        texts += [self._outside_summary] * (self.outside not in ("refuse", "other"))
+        *first, last = texts
         return GapRule(f"{', '.join(first)}, or {last}" if first else last, digest)
 
     @property
     def _value_facts(self) -> Any:
-        """What decides whether a cell that is no code is a value."""
+        """The public facts that decide whether a cell without a missing code is a value."""
         raise NotImplementedError
 
     @property
     def _outside_summary(self) -> str:
-        """Which cells become gaps because they are no value, in words; not asked where such cells are refused."""
+        """Which cells become gaps because they are not values. Only used if such cells are not refused."""
         raise NotImplementedError
 
     @cached_property
@@ -238,7 +241,7 @@ class Column:
         return self.values_size if kind == "not-applicable" else self.size + self.gaps.index(kind)
 
     def text_of_gap(self, kind: MissingKind) -> str:
-        """What a text file says in place of such a cell: the empty text if declared, else the first code."""
+        """The text of such a cell in a file: the empty text if declared, else the first code."""
         codes = [code.code for code in self.missing if code.kind == kind]
         return "" if "" in codes or not codes else codes[0]
 
@@ -254,7 +257,7 @@ class Column:
         return names.index(as_text(cell))
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
-        """One value for each code of a level or bin (codes below `values_size`)."""
+        """Draw one value for each code of a level or bin (codes below `values_size`)."""
         raise NotImplementedError
 
 
@@ -270,30 +273,28 @@ class LevelColumn(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.levels, list | tuple):
-            raise self._error("needs a list of levels", hint='levels = ["low", "high"]')
+            raise self._error("has levels that are not a list", hint=LEVELS_HINT)
         object.__setattr__(self, "levels", tuple(map(as_python, self.levels)))
         if not self.levels:
-            raise self._error("has no levels", hint='levels = ["low", "high"]')
+            raise self._error("has no levels", hint=LEVELS_HINT)
         if odd := [level for level in self.levels if not isinstance(level, Level)]:
-            raise self._error(f"has the level {odd[0]!r}", hint="levels are texts, numbers, true or false")
+            wrong = f"has the level {odd[0]!r}, but levels must be texts, numbers, true or false"
+            raise self._error(wrong, hint=LEVELS_HINT)
         if len(self.levels) > MOST_LEVELS:
-            raise self._error(
-                f"has {len(self.levels)} levels, more than {MOST_LEVELS}", hint="group them into fewer levels"
-            )
-        texts = [as_text(level) for level in self.levels]
-        if "" in texts:
-            raise self._error("has an empty level", hint='missing = [""] declares the empty cell as a gap')
-        if twice := repeated(texts):
-            raise self._error(f"has the level {twice[0]!r} twice", hint="leave one of them out")
-        if both := sorted({code.code for code in self.missing} & set(texts)):
-            raise self._error(
-                f"has {both[0]!r} both as a level and as a missing code",
-                hint="a missing code is a gap; keep it in one of the two lists",
-            )
+            wrong = f"has {len(self.levels)} levels, more than {MOST_LEVELS}"
+            raise self._error(wrong, hint="join levels until they are few enough")
+        if "" in self.value_cells:
+            hint = 'remove it from levels, and write missing = [""] to declare the empty cell as a gap'
+            raise self._error("has an empty level", hint=hint)
+        if twice := repeated(self.value_cells):
+            raise self._error(f"has the level {twice[0]!r} twice", hint="remove one of them")
+        if both := sorted({code.code for code in self.missing} & set(self.value_cells)):
+            hint = "keep it in one of the two lists: a missing code is a gap, and a level is a value"
+            raise self._error(f"has {both[0]!r} both as a level and as a missing code", hint=hint)
 
     @property
     def _value_facts(self) -> list[str]:
-        return sorted(as_text(level) for level in self.levels)
+        return sorted(self.value_cells)
 
     @property
     def _outside_summary(self) -> str:
@@ -316,7 +317,7 @@ class LevelColumn(Column):
 
 @dataclass(frozen=True)
 class Categorical(LevelColumn):
-    """Named levels without an order. With `outside="other"` one of them, `other`, takes whatever is not listed."""
+    """Named levels without an order. With `outside="other"` the level `other` takes all texts that are not levels."""
 
     kind: ClassVar[str] = "categorical"
     extra_keys: ClassVar[tuple[str, ...]] = ("levels", "other")
@@ -328,12 +329,11 @@ class Categorical(LevelColumn):
         super().__post_init__()
         object.__setattr__(self, "other", as_python(self.other))
         if self.outside == "other" and as_text(self.other) not in self.value_cells:
-            raise self._error(
-                f"has outside = 'other' but no level {self.other!r}",
-                hint='add it to levels, or name the level that takes the rest: other = "elsewhere"',
-            )
+            hint = 'add it to levels, or name the level that takes other texts: other = "elsewhere"'
+            raise self._error(f"has outside = 'other' but no level {self.other!r}", hint=hint)
         if self.outside != "other" and self.other != "other":
-            raise self._error("names a level for other cells but does not use it", hint='outside = "other"')
+            wrong = f"has other = {self.other!r}, which needs outside = 'other'"
+            raise self._error(wrong, hint='write outside = "other", or remove the key other')
 
 
 @dataclass(frozen=True)
@@ -348,8 +348,8 @@ class Ordinal(LevelColumn):
 class Boolean(LevelColumn):
     """True or false. In a text file also yes/no, 1/0, t/f, y/n in any case.
 
-    Or as `spelling` says, first false, then true: then only these two, in any case, and what a typed frame says are
-    values, and a text file is written with them.
+    `spelling` declares two other texts, first false, then true. Then only these two in any case, and true and false,
+    are values. Text files are written with them.
 
     >>> Boolean("smoker", spelling=("N", "J")).reads["j"]
     True
@@ -370,25 +370,24 @@ class Boolean(LevelColumn):
         if self.spelling is not None:
             self._check_spelling()
         if both := sorted({code.code.lower() for code in self.missing} & set(self.reads)):
-            raise self._error(
-                f"has the missing code {both[0]!r}, which a boolean reads as a value",
-                hint="make it categorical, with levels of its own",
-            )
+            wrong = f"has the missing code {both[0]!r}, which a boolean reads as a value"
+            raise self._error(wrong, hint='write kind = "categorical" and list its levels')
 
     def _check_spelling(self) -> None:
         given = self.spelling
         if not isinstance(given, list | tuple) or not all(isinstance(as_python(text), Level) for text in given):
-            raise self._error("has a spelling that is no list", hint='false first: spelling = ["no", "yes"]')
+            raise self._error("has a spelling that is not a list of texts", hint=SPELLING_HINT)
         texts = tuple(as_text(as_python(text)) for text in given)
         object.__setattr__(self, "spelling", texts)
         different = {text.lower(): bool(place) for place, text in enumerate(texts)}
         contrary = different.get("true") is False or different.get("false") is True
         if len(texts) != 2 or len(different) != 2 or "" in different or contrary:
-            raise self._error(f"is spelled {listing(texts)}", hint='false first, then true: spelling = ["no", "yes"]')
+            wrong = f"has the spelling {listing(texts)}, but it must be two different texts, false first"
+            raise self._error(wrong, hint=SPELLING_HINT)
 
     @cached_property
     def reads(self) -> dict[str, bool]:
-        """What is read as false and as true, in small letters."""
+        """The texts that are read as false and as true, in lower case."""
         if self.spelling is None:
             return self.spellings
         no, yes = (str(text).lower() for text in self.spelling)

@@ -1,8 +1,8 @@
-"""Columns on a line: their cells and their bins; integers and numbers. Moments have a file of their own.
+"""Binned columns: their cells and bins; columns of integers and numbers. `calendar` has dates.
 
-A column on a line has *cells*, the finest public grid on which a value is kept, and *bins*, groups of neighbouring
-cells that enter joint tables. Both follow from the codebook. With `bins = "learned"` the codebook leaves the bins to a
-paid release (`synth/learning.py`); until then each cell is a bin by itself.
+A binned column has *cells*, the finest public grid on which a value is kept, and *bins*, groups of neighbouring cells
+that enter contingency tables. Both follow from the codebook. With `bins = "learned"` the bins come from a paid release
+(`synth/learning.py`); until then each cell is a bin.
 
 >>> hours = Integer("hours", bounds=(0, 99), bins="learned")
 >>> hours.size, hours.with_cuts([0, 40, 41, 100]).cells
@@ -29,23 +29,23 @@ from gapless.types import Codes, Floats, Values, is_number, is_whole
 
 DEFAULT_BINS = 10
 DEFAULT_CELLS = 1024  # about: they begin at round numbers
-LARGEST_WHOLE, LARGEST = 2**53, 1e300  # beyond, whole numbers are not exact, and widths of bins overflow
+LARGEST_WHOLE, LARGEST = 2**53, 1e300  # larger whole numbers are not exact; larger widths of bins overflow
 SCALES: tuple[Scale, ...] = ("linear", "log", "symlog")
 LEARNED = "learned"
 TINY = 5e-324  # the smallest number above 0: the cell of 0 ends there
-CLOSE = 1e-9  # of the range: as near to a declared edge a cell does not begin
+CLOSE = 1e-9  # of the range: no cell begins so near to a declared edge
 
 
 @dataclass(frozen=True)
 class BinnedColumn(Column):
-    """Columns on a line, cut into bins: equal ones, or between edges or quantiles. See `bins.Bins`."""
+    """Columns with numeric positions, cut into bins: equal ones, or between edges or quantiles. See `bins.Bins`."""
 
     is_ordered: ClassVar[bool] = True
     extra_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
     outside_rules: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
     has_whole_values: ClassVar[bool] = True
-    scale: ClassVar[Scale] = "linear"  # on which equal cells are equally wide
-    _example: ClassVar[str] = "bounds = [0, 100]"
+    scale: ClassVar[Scale] = "linear"  # equal cells have equal widths on it
+    _example: ClassVar[str] = "write bounds = [0, 100]"
 
     bounds: tuple[Any, Any] = field(default=(), kw_only=True)  # type: ignore[assignment] # checked below
     bins: int | str | None = field(default=None, kw_only=True)
@@ -59,78 +59,75 @@ class BinnedColumn(Column):
             if isinstance(given, list | tuple):
                 object.__setattr__(self, key, tuple(map(as_python, given)))
             elif given is not None:
-                raise self._error(f"needs a list for {key}, not {given!r}", hint=self._example)
+                example = self._example.replace("bounds", key)
+                raise self._error(f"has {key} = {given!r}, but {key} must be a list", hint=example)
         self._check_bounds()
         self._check_scale()
         self._check_bins()
 
     def _check_bounds(self) -> None:
         if len(self.bounds or ()) != 2:
-            raise self._error("needs bounds: the lowest and the highest possible value", hint=self._example)
+            raise self._error("must have two bounds: the lowest and the highest possible value", hint=self._example)
         lower, upper = (self._position(bound, "bound") for bound in self.bounds)
         if not lower < upper:
-            raise self._error(
-                f"has empty bounds [{self.bounds[0]}, {self.bounds[1]}]",
-                hint="the first bound must be below the second",
-            )
+            wrong = f"has bounds {self._bounds_text}, but the lower bound must come first and be below the other"
+            raise self._error(wrong, hint="write the lowest possible value first, then the highest")
         if both := [code.code for code in self.missing if lower <= self._read(code.code) <= upper]:
-            raise self._error(
-                f"has {both[0]!r} as a missing code and inside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
-                hint="bounds without it: a missing code is never a value",
-            )
+            wrong = f"has the missing code {both[0]!r} within its bounds {self._bounds_text}"
+            raise self._error(wrong, hint="write bounds without it: a missing code is never a value")
+
+    @property
+    def _bounds_text(self) -> str:
+        return f"[{self.bounds[0]}, {self.bounds[1]}]"
 
     def _check_scale(self) -> None:
-        """What a kind says of its grid."""
+        """Check the scale and the resolution, for kinds that have them."""
 
     def _check_bins(self) -> None:
         given = [key for key in ("bins", "edges", "quantiles") if getattr(self, key) is not None]
         if len(given) > 1:
-            raise self._error(f"has {listing(given)}", hint="keep one of bins, edges and quantiles")
+            wrong = f"has {listing(given)}, but only one of bins, edges and quantiles is allowed"
+            raise self._error(wrong, hint="keep one of them")
         object.__setattr__(self, "bins", as_python(self.bins))
         if not (self.bins in (None, LEARNED) or is_whole(self.bins, least=1)):
-            raise self._error(
-                f"has bins = {self.bins!r}", hint='a whole number, such as bins = 10, or bins = "learned"'
-            )
+            wrong = f'has bins = {self.bins!r}, but bins must be a whole number above 0, or "learned"'
+            raise self._error(wrong, hint='write bins = 10, or bins = "learned"')
         if self.values_size > MOST_LEVELS:
-            raise self._error(f"has more than {MOST_LEVELS} bins", hint="fewer bins")
+            raise self._error(f"has more than {MOST_LEVELS} bins", hint="declare fewer bins")
         lower, upper = self.limits
         for cut in self.edges or self.quantiles or ():
             if not lower <= self._position(cut, "bin edge") <= (self._past if self.edges else upper):
-                raise self._error(
-                    f"has the bin edge {cut} outside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
-                    hint="widen the bounds, or leave the edge out",
-                )
-        if self.edges is not None and (
-            len(self.edges) < 2 or self.intervals.cuts[0] != lower or self.intervals.cuts[-1] not in (upper, self._past)
-        ):
-            raise self._error(
-                "has edges that do not start and end at its bounds",
-                hint=f"edges = [{self.bounds[0]}, …, {self.bounds[1]}]",
-            )
-        if np.any(np.diff(self.intervals.cuts) <= 0):
-            raise self._error("has bin edges that do not rise", hint="sort them and leave doubles out")
+                wrong = f"has the bin edge {cut} outside its bounds {self._bounds_text}"
+                raise self._error(wrong, hint="remove the edge, or declare wider bounds")
+        cuts = self.intervals.cuts
+        if self.edges is not None and (len(cuts) < 2 or cuts[0] != lower or cuts[-1] not in (upper, self._past)):
+            hint = f"write edges = [{self.bounds[0]}, …, {self.bounds[1]}]"
+            raise self._error("has edges that do not start and end at its bounds", hint=hint)
+        if np.any(np.diff(cuts) <= 0):
+            raise self._error("has bin edges that do not rise", hint="write them in rising order, each once")
         if self.step and np.any(np.diff(self.intervals.first_steps) < 1):
-            raise self._error("has bins without a value in them", hint="fewer bins, or edges at least one step apart")
+            hint = "declare fewer bins, or edges at least one step apart"
+            raise self._error("has bins without a value in them", hint=hint)
 
     def _position(self, value: object, what: str) -> float:
-        """A public value as a number on the line."""
+        """The position of a public value; `what` names it in an error."""
         if not (is_number(value) and abs(value) < math.inf) or (self.has_whole_values and value != int(value)):
             wanted = "whole number" if self.has_whole_values else "number"
             raise self._error(f"has the {what} {value!r}, which is not a {wanted}", hint=self._example)
         most = LARGEST_WHOLE if self.has_whole_values else LARGEST
         if abs(value) > most:
-            raise self._error(f"has a {what} beyond {most:g}", hint="smaller numbers: thousands, millions …")
+            raise self._error(f"has a {what} beyond {most:g}", hint="use a larger unit: thousands, millions …")
         return float(value)
 
     def _read(self, text: str) -> float:
-        """A text as a number on the line, NaN if it is none."""
+        """The position of a text; NaN if it is not a value."""
         try:
             return float(text)
         except ValueError:
             return math.nan
 
     def label(self, position: float) -> str:
-        """A number on the line as people write it."""
+        """A position as people write it."""
         return f"{position:.12g}"
 
     @property
@@ -139,8 +136,8 @@ class BinnedColumn(Column):
 
     @property
     def _outside_summary(self) -> str:
-        within = f" from {self.bounds[0]} to {self.bounds[1]}" if self.outside == "missing" else ""
-        return f"whatever is no {self.kind}{within}"
+        limits = f" from {self.bounds[0]} to {self.bounds[1]}" if self.outside == "missing" else ""
+        return f"whatever is no {self.kind}{limits}"
 
     @cached_property
     def limits(self) -> tuple[float, float]:
@@ -149,18 +146,18 @@ class BinnedColumn(Column):
 
     @property
     def step(self) -> float:
-        """The distance of neighbouring values, 0 if there is none."""
+        """The distance of neighbouring values; 0 for a continuous scale."""
         return 1.0
 
     @cached_property
     def _past(self) -> float:
-        """One step past the upper bound: where the last bin ends if only that bound is in it."""
+        """One step past the upper bound: the end of a last bin that holds that bound alone."""
         line = Bins(*self.limits, 1, self.step)
         return float(line.from_steps(line.to_steps(self.limits[1]) + 1)) if self.step else self.limits[1]
 
     @property
     def has_learned_bins(self) -> bool:
-        """Whether its bins are left to a paid release, so that each cell is a bin until then."""
+        """Whether a paid release is to learn the bins. Until then each cell is a bin."""
         return self.bins == LEARNED
 
     @property
@@ -188,9 +185,10 @@ class BinnedColumn(Column):
 
     @cached_property
     def grid(self) -> Floats:
-        """Where each cell begins, and where the last one ends: at every value if they are few enough for codes.
+        """Where each cell begins, and where the last one ends. Each value is a cell if they are few enough for codes.
 
-        Else so many on the scale, and so that 0, which is often a spike, has a cell of its own.
+        Otherwise there are about `DEFAULT_CELLS` cells of equal width on the scale. 0, which is often a spike, has a
+        separate cell.
         """
         lower, upper = self.limits
         if self.step and (upper - lower) / self.step < MOST_LEVELS:
@@ -202,7 +200,7 @@ class BinnedColumn(Column):
         return self._on_values(cuts)
 
     def _on_values(self, cuts: Floats) -> Floats:
-        """Cuts moved up to the next value of a line with steps, the last one past the upper bound."""
+        """Move cuts up to the next value of a scale with steps, and the last one past the upper bound."""
         if not self.step:
             return cuts
         line = Bins(*self.limits, 1, self.step)
@@ -210,7 +208,7 @@ class BinnedColumn(Column):
 
     @cached_property
     def finest(self) -> Self:
-        """The same column with each cell as a bin: those of its grid, cut also where a declared bin begins.
+        """The same column with each cell as a bin: the cells of its grid, also cut where a declared bin begins.
 
         >>> (
         ...     Integer("age", bounds=(18, 90), bins=3).finest.size,
@@ -229,18 +227,18 @@ class BinnedColumn(Column):
         return self.with_cuts(cuts) if len(cuts) <= MOST_LEVELS else self
 
     def with_cuts(self, cuts: Iterable[float]) -> Self:
-        """The same column with bins that begin at these positions on its line, the last of which is its end."""
+        """The same column with bins that begin at these positions; the last position is the end of the last bin."""
         return replace(self, bins=None, quantiles=None, edges=tuple(self._value(cut) for cut in cuts))
 
     def regroup(self, into: BinnedColumn) -> NDArray[np.int64]:
-        """The code in another column of the same values, whose bins hold whole ones of these, of each code here."""
+        """The code in `into` of each code here. Each bin of `into` must be a union of bins of this column."""
         first, last = self.bin_ranges()
         bins = into.bin_of(first if self.step else (first + last) / 2)
         others = np.arange(self.values_size, self.extended_size) - self.values_size + into.values_size
         return np.concatenate([bins, others])
 
     def _value(self, position: float) -> Any:
-        """A number on the line as a schema writes it."""
+        """A position as a schema file writes it."""
         return int(position) if self.has_whole_values else float(position)
 
     @property
@@ -259,20 +257,19 @@ class BinnedColumn(Column):
         return (*names[:-1], f"{names[-1][:-1]}]")
 
     def position(self, text: str) -> float:
-        """A public value, as text, as a number on the line; one between two values of a grid is refused."""
+        """The position of a public value that is given as text. A value between two steps is refused."""
         position = self._read(text)
         if math.isnan(position):
             article = "an" if self.kind == "integer" else "a"
-            raise self._error(f"is compared with {text!r}", hint=f"{article} {self.kind}")
+            wrong = f"is compared with {text!r}, which is not {article} {self.kind}"
+            raise self._error(wrong, hint=f"write {article} {self.kind} there")
         if not self.has_whole_values and self.step and abs(position / self.step - round(position / self.step)) > 1e-6:
-            raise self._error(
-                f"is compared with {text}, and is kept in multiples of {self.step:g}",
-                hint="such a multiple, or a finer resolution in the schema",
-            )
+            wrong = f"is compared with {text}, but its values are multiples of {self.step:g}"
+            raise self._error(wrong, hint="use a multiple, or declare a finer resolution in the schema")
         return position
 
     def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The bin of each position on the line, positions beyond the bounds clamped to the end bins."""
+        """The bin of each position. Positions beyond the bounds are clamped to the first or last bin."""
         return self.intervals.bin_of(positions)
 
     def bin_ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -280,29 +277,28 @@ class BinnedColumn(Column):
         return self.intervals.bin_ranges()
 
     def bin_midpoints(self, cell_counts: Floats | None = None) -> NDArray[np.float64]:
-        """A value in the middle of each bin or, if counts of its cells are known, of the heaviest cell in it."""
+        """The middle of each bin or, given counts of the cells, the middle of its heaviest cell."""
         if cell_counts is None:
             return self.intervals.midpoints()
-        fine = self.finest
-        bins = fine.regroup(self)[: fine.values_size]
+        bins = self.finest.regroup(self)[: self.finest.values_size]
         order = np.lexsort((-cell_counts, bins))
         heaviest = order[np.searchsorted(bins[order], np.arange(self.values_size))]
-        return fine.bin_midpoints()[heaviest]
+        return self.finest.bin_midpoints()[heaviest]
 
     def contains(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
+        """Which positions are values of this column: within the bounds, and whole if its values are whole."""
         lower, upper = self.limits
-        inside: NDArray[np.bool_] = (positions >= lower) & (positions <= upper)
-        return inside & (positions == np.floor(positions)) if self.has_whole_values else inside
+        is_value: NDArray[np.bool_] = (positions >= lower) & (positions <= upper)
+        return is_value & (positions == np.floor(positions)) if self.has_whole_values else is_value
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
-        """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
+        """Draw a value uniformly from the bin of each code; whole numbers stay whole."""
         return self.intervals.draw(codes, rng)
 
     def draw_positions(self, cell_counts: Floats | None, codes: Codes, rng: np.random.Generator) -> Floats:
-        """A position in the bin of each code: by these counts of its cells if they are known, else evenly.
+        """Draw a position in the bin of each code: by counts of its cells if they are given, else uniformly.
 
-        NaN for other codes.
+        Codes that are no bin get NaN.
         """
         drawn = np.full(len(codes), np.nan)
         valued = codes < self.values_size
@@ -313,9 +309,8 @@ class BinnedColumn(Column):
         return drawn
 
     def draw_cells(self, cell_counts: Floats, codes: Codes, rng: np.random.Generator) -> Codes:
-        """A cell in each of these bins, as likely as these counts say; in a bin without any count all are alike."""
-        fine = self.finest
-        bins = fine.regroup(self)[: fine.values_size]
+        """Draw a cell in each of these bins with probability proportional to its count; uniformly if all are 0."""
+        bins = self.finest.regroup(self)[: self.finest.values_size]
         rows = np.bincount(bins, weights=cell_counts)[bins]
         shares = np.where(rows > 0, cell_counts / np.maximum(rows, 1e-300), 1 / np.bincount(bins)[bins])
         ends = np.append(0.0, np.cumsum(shares))
@@ -329,34 +324,37 @@ _GROUPING = {"": "", ".": r"\.", ",": ",", " ": "[ \u00a0\u202f]", "'": "['’]"
 
 @dataclass(frozen=True)
 class NumericColumn(BinnedColumn):
-    """Numbers, and how a text file writes them: 1234.5, unless `decimal` and `thousands` say otherwise.
+    """Numbers, and the signs that a text file writes them with: `decimal` and `thousands`, by default as in 1234.5.
 
-    Bounds, edges and missing codes are public facts, not cells: they are always written plainly.
+    Bounds, edges and missing codes are public facts, not cells. A schema always writes them as 1234.5.
     """
 
     extra_keys: ClassVar[tuple[str, ...]] = (*BinnedColumn.extra_keys, "scale", "decimal", "thousands")
 
-    scale: Scale = field(default="linear", kw_only=True)  # type: ignore[misc] # of each column, where there is a choice
+    scale: Scale = field(default="linear", kw_only=True)  # type: ignore[misc] # a field of each column here
     decimal: str = field(default=".", kw_only=True)
     thousands: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
-            raise self._error(f"has decimal = {self.decimal!r}", hint='write decimal = "," or decimal = "."')
+            wrong = f"has decimal = {self.decimal!r}, but it must be a point or a comma"
+            raise self._error(wrong, hint='write decimal = "," or decimal = "."')
         if self.thousands not in tuple(_GROUPING) or self.thousands == self.decimal:
-            raise self._error(
-                f"has thousands = {self.thousands!r}", hint="one of . , ' or a space, and not the decimal sign"
+            wrong = (
+                f"has thousands = {self.thousands!r}, but it must be one of . , ' or a space, and not the decimal sign"
             )
+            raise self._error(wrong, hint=f'write thousands = "{"," if self.decimal == "." else "."}"')
         super().__post_init__()
 
     def _check_scale(self) -> None:
-        self._check_one_of("scale", SCALES)
+        self._check_one_of("scale", SCALES, "linear")
         if self.scale == "log" and self.limits[0] <= 0:
-            raise self._error("is on a log scale, and not all its values are above 0", hint='scale = "symlog"')
+            wrong = "has scale = 'log', but not all its values are above 0"
+            raise self._error(wrong, hint='write scale = "symlog"')
 
     @property
     def written_plainly(self) -> bool:
-        """Whether a text file writes 1234.5."""
+        """Whether a text file writes numbers as 1234.5."""
         return (self.decimal, self.thousands) == (".", "")
 
     @cached_property
@@ -368,7 +366,7 @@ class NumericColumn(BinnedColumn):
         )
 
     def plain(self, text: str) -> str | None:
-        """A number of a text file as 1234.5; None if it is none. Digits are grouped by threes or not at all.
+        """Rewrite a number of a text file as 1234.5; None for other texts. Digits are grouped by threes or not at all.
 
         >>> Number("x", bounds=(0, 1), decimal=",", thousands=".").plain("1.234,5")
         '1234.5'
@@ -425,11 +423,10 @@ class Number(NumericColumn):
         if self.resolution is None:
             return
         if not (is_number(self.resolution) and 0 < self.resolution <= LARGEST):
-            raise self._error(f"has resolution = {self.resolution!r}", hint="a step above 0, such as resolution = 0.01")
-        with np.errstate(over="ignore"):  # of a resolution that is far too fine: refused below
+            wrong = f"has resolution = {self.resolution!r}, but it must be a number above 0"
+            raise self._error(wrong, hint="write resolution = 0.01")
+        with np.errstate(over="ignore"):  # if the resolution is far too fine, which is refused below
             steps = np.array(self.limits) / self.resolution
         if np.abs(steps).max() > LARGEST_WHOLE or np.abs(steps - np.round(steps)).max() > 1e-6:
-            raise self._error(
-                f"has bounds that are no multiples of its resolution {self.resolution:g}",
-                hint="bounds on the grid of the resolution",
-            )
+            wrong = f"has bounds that are not multiples of its resolution {self.resolution:g}"
+            raise self._error(wrong, hint="write bounds that are multiples of it, or another resolution")

@@ -1,4 +1,4 @@
-"""What is publicly known about a table: its name, its columns, its constraints."""
+"""The public description of a table: its name, its columns, its constraints."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
 from gapless.schema.numeric import LARGEST_WHOLE, BinnedColumn, Integer, Number, NumericColumn
 from gapless.text import listing, nearest, repeated
-from gapless.types import GapRule, is_number, is_whole, whole
+from gapless.types import GapRule, is_number, whole
 
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
 }
-_NUMBER_KEYS = ("decimal", "thousands")  # said once for all columns of numbers, or by each
+_NUMBER_KEYS = ("decimal", "thousands")  # of the table, or of a column of numbers
 FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas")
 _TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
 SEPARATORS = (",", ";", "\t", "|")
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
 LONGEST_RULE = 10_000  # characters
-_RULE = "[[constraint]] in double brackets starts a rule"
+_RULE = "write [[constraint]] in double brackets, and below it not = \"t1.age < 15 and t1.married == 'yes'\""
 
 
 Weight: TypeAlias = float | Literal["learned"] | None
@@ -34,9 +34,10 @@ Weight: TypeAlias = float | Literal["learned"] | None
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A public rule on rows, kept as written: what must *not* hold.
+    """A public rule on rows: what must *not* hold, as it was written.
 
-    With a weight it is *soft*, and holds more or less: w, or as often as the table keeps it if that is "learned".
+    A constraint with a weight is *soft*: rows may break it. With the weight "learned" they break it about as often as
+    the rows of the table do.
     """
 
     forbidden: str
@@ -48,10 +49,8 @@ class Constraint:
             raise SchemaError(f"a [[constraint]] has more than {LONGEST_RULE} characters", hint="write a shorter rule")
         soft = is_number(self.weight) and 0 < self.weight < float("inf")
         if not (self.weight is None or self.weight == "learned" or soft):
-            raise SchemaError(
-                f"a [[constraint]] has the weight {self.weight!r}",
-                hint='a number above 0, or weight = "learned"; without one the rule holds always',
-            )
+            wrong = f'the weight of a [[constraint]] must be a number above 0 or "learned", got {self.weight!r}'
+            raise SchemaError(wrong, hint='write weight = "learned", or remove the weight if the rule always holds')
 
 
 @dataclass(frozen=True)
@@ -82,50 +81,47 @@ class Schema:
     rows_per_person: int = 1
     ignore: Sequence[str] = ()
     constraints: Sequence[Constraint] = ()
-    unchecked: bool = False  # a draft whose facts were read from the data: nothing is released under it
-    expected_rows: int | None = None  # about how many there are, from a public source: the true number is private
-    separator: str | None = None  # of text files that are not .tsv, by default a comma
-    encoding: str | None = None  # of text files, by default UTF-8
+    unchecked: bool = False  # a draft, whose facts were read from the data: nothing is released under it
+    expected_rows: int | None = None  # a rough number from a public source; the true number is private
+    separator: str | None = None  # of text files other than .tsv; None is a comma
+    encoding: str | None = None  # of text files; None is UTF-8
     escape_formulas: bool = True  # put an apostrophe before text cells that a spreadsheet would run
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise SchemaError("the table has no name", hint='[table] name = "people" names it for the ledger')
+            raise SchemaError("the table has no name", hint='write name = "people" below [table]')
         if not isinstance(self.description, str):
-            raise SchemaError("the table's description is not a text", hint='description = "a health survey"')
+            raise SchemaError("the table's description is not a text", hint='write description = "a health survey"')
         for key, kind, hint in (
-            ("columns", Column, 'Schema("people", [Integer("age", bounds=(0, 120))])'),
-            ("ignore", str, 'ignore = ["id"]'),
+            ("columns", Column, 'pass a list: Schema("people", [Integer("age", bounds=(0, 120))])'),
+            ("ignore", str, 'write ignore = ["id"]'),
             ("constraints", Constraint, _RULE),
         ):
             object.__setattr__(self, key, _list_of(kind, getattr(self, key), key, hint))
         if not self.columns:
-            raise SchemaError("the schema has no columns", hint='[column.age] kind = "integer" declares one')
-        names = [column.name for column in self.columns]
-        if twice := repeated(names):
-            raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="leave one of them out")
-        if both := sorted(set(names) & set(self.ignore)):
-            raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint="keep one of the two")
+            raise SchemaError("the schema has no columns", hint='declare one: [column.smoker] kind = "boolean"')
+        if twice := repeated(self.names):
+            raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="remove one of them")
+        if both := sorted(set(self.names) & set(self.ignore)):
+            hint = f"remove its name from ignore, or remove [column.{toml.key(both[0])}]"
+            raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint=hint)
         rows = whole("rows_per_person", self.rows_per_person, error=SchemaError, least=1, most=LARGEST_WHOLE)
         object.__setattr__(self, "rows_per_person", rows)
-        if self.expected_rows is not None and not is_whole(self.expected_rows, least=1, most=LARGEST_WHOLE):
-            raise SchemaError(
-                f"expected_rows is {self.expected_rows!r}", hint="about how many there are, if that is public: 10000"
-            )
-        object.__setattr__(self, "expected_rows", None if self.expected_rows is None else int(self.expected_rows))
-        if not isinstance(self.unchecked, bool):
-            raise SchemaError(f"unchecked is {self.unchecked!r}", hint="take the line away once the schema is checked")
-        self._check_file()
+        if self.expected_rows is not None:
+            rows = whole("expected_rows", self.expected_rows, error=SchemaError, least=1, most=LARGEST_WHOLE)
+            object.__setattr__(self, "expected_rows", rows)
+        self._check_file_keys()
 
-    def _check_file(self) -> None:
+    def _check_file_keys(self) -> None:
+        for key, removal in (("unchecked", " once the schema is checked"), ("escape_formulas", ", or write false")):
+            if not isinstance(value := getattr(self, key), bool):
+                raise SchemaError(f"{key} must be true or false, got {value!r}", hint=f"remove the line{removal}")
         if self.separator is not None and self.separator not in SEPARATORS:
-            raise SchemaError(f"separator is {self.separator!r}", hint='one of "," ";" "|" "\\t", a tab')
+            wrong = f'separator must be one of "," ";" "|" "\\t", got {self.separator!r}'
+            raise SchemaError(wrong, hint='write separator = ";", or "\\t" for a tab')
         if self.encoding is not None and not _is_encoding(self.encoding):
-            raise SchemaError(f"no encoding called {self.encoding!r}", hint="utf-8, utf-16, latin-1, cp1252 …")
-        if not isinstance(self.escape_formulas, bool):
-            raise SchemaError(
-                f"escape_formulas is {self.escape_formulas!r}", hint="write false to switch it off, or remove the line"
-            )
+            wrong = f"no encoding is called {self.encoding!r}"
+            raise SchemaError(wrong, hint='write encoding = "utf-8", "utf-16", "latin-1" or "cp1252"')
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,13 +132,13 @@ class Schema:
         return self.columns[self.positions([name])[0]]
 
     def positions(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Where these columns stand; an unknown or repeated name is an error."""
+        """The positions of these columns. Raises on an unknown or repeated name."""
         if isinstance(names, str):
             names = (names,)
         places: list[int] = []
         for name in names:
             if name not in self.names:
-                raise SchemaError(f"no column {name!r} in the schema", hint=nearest(str(name), self.names))
+                raise SchemaError(f"no column {name!r} in the schema", hint=f"name {nearest(str(name), self.names)}")
             place = self.names.index(name)
             if place in places:
                 raise SchemaError(f"the column {name!r} is named twice", hint="name it once")
@@ -151,9 +147,9 @@ class Schema:
 
     @property
     def gap_rules(self) -> dict[str, GapRule]:
-        """What counts as a gap in each column: its own rule and, where they are declared, how the file is read.
+        """What counts as a gap in each column. The digests cover how a file is read, where the schema declares it.
 
-        Another separator or encoding makes other cells of the same bytes, so that they are part of the digest.
+        Another separator or encoding makes other cells of the same bytes.
         """
         read = [self.separator, self.encoding, *([] if self.escape_formulas else ["formulas as they are"])]
         rules = {column.name: column.gap_rule for column in self.columns}
@@ -161,15 +157,15 @@ class Schema:
 
     @cached_property
     def finest(self) -> Schema:
-        """The same columns, those on a line with each cell as a bin: what a table is kept as."""
+        """The same table with each cell of a binned column as a bin: the resolution at which rows are kept."""
         return self.with_columns({c.name: c.finest for c in self.columns if isinstance(c, BinnedColumn)})
 
     def with_columns(self, columns: Mapping[str, Column]) -> Schema:
-        """The same table with some columns told otherwise."""
+        """The same table with some columns replaced."""
         return replace(self, columns=tuple(columns.get(column.name, column) for column in self.columns))
 
     def is_cut_from(self, schema: Schema) -> bool:
-        """Whether it is that schema with bins in place of those that were to be learned."""
+        """Whether this is that schema with bins for the columns whose bins were to be learned."""
         learned = {c.name: c for c in schema.columns if isinstance(c, BinnedColumn) and c.has_learned_bins}
         same_cells = self.finest.columns == schema.finest.columns
         return same_cells and self.with_columns(learned) == schema
@@ -197,7 +193,7 @@ class Schema:
         _only(table, _TABLE_KEYS, "[table]")
         columns = content.get("column", {})
         if not isinstance(columns, Mapping):
-            raise SchemaError("[column] must name its column", hint="[column.age]")
+            raise SchemaError("[column] must name its column", hint="write [column.age]")
         numbers = {key: value for key, value in table.items() if key in _NUMBER_KEYS}
         return cls(
             **({"name": ""} | {key: value for key, value in table.items() if key not in _NUMBER_KEYS}),
@@ -243,13 +239,13 @@ class Schema:
 
 def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple) or not all(isinstance(value, kind) for value in values):
-        raise SchemaError(f"{key} is not a list, or holds something else than it should", hint=hint)
+        raise SchemaError(f"{key} is not a list, or has an item of a wrong type", hint=hint)
     return tuple(values)
 
 
 def _is_encoding(name: Any) -> bool:
     try:
-        b"a".decode(name, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
+        b"a".decode(name, "ignore")  # raises for codecs that are not for text; an empty text would not be decoded
     except (LookupError, TypeError, ValueError):
         return False
     return True
@@ -257,21 +253,22 @@ def _is_encoding(name: Any) -> bool:
 
 def _only(content: Any, keys: tuple[str, ...], where: str) -> None:
     if not isinstance(content, Mapping):
-        raise SchemaError(f"{where} is not a table of keys", hint=f"it may hold: {listing(keys)}")
+        raise SchemaError(f"{where} is not a table of keys", hint=f"write it as a table with keys of: {listing(keys)}")
     for key in content:
         if key not in keys:
-            raise SchemaError(f"{where} has an unknown key {key!r}", hint=nearest(str(key), keys))
+            raise SchemaError(f"{where} has an unknown key {key!r}", hint=f"use {nearest(str(key), keys)}")
 
 
 def _column(name: str, keys: Any, numbers: Mapping[str, Any]) -> Column:
-    """One column; `numbers` is how the table writes them, unless the column says so itself."""
+    """A column. `numbers` are the table's keys for columns of numbers, which the column may override."""
     where = f"column {name!r}"
     if not isinstance(keys, Mapping):
-        raise SchemaError(f"{where} is not a table of keys", hint=f"[column.{toml.key(name)}]")
+        raise SchemaError(f"{where} is not a table of keys", hint=f"write it as [column.{toml.key(name)}]")
     if "kind" not in keys:
-        raise SchemaError(f"{where} has no kind", hint=f"kind = one of: {listing(KINDS)}")
+        raise SchemaError(f"{where} has no kind", hint=f'write kind = "integer", or another of: {listing(KINDS)}')
     if keys["kind"] not in tuple(KINDS):
-        raise SchemaError(f"{where} has an unknown kind {keys['kind']!r}", hint=nearest(str(keys["kind"]), KINDS))
+        wrong = f"{where} has an unknown kind {keys['kind']!r}"
+        raise SchemaError(wrong, hint=f"use {nearest(str(keys['kind']), KINDS)}")
     kind = KINDS[keys["kind"]]
     _only(keys, ("kind", *kind.extra_keys, *_COLUMN_KEYS), where)
     given = {key: value for key, value in keys.items() if key != "kind"}
@@ -288,19 +285,19 @@ def _missing_code(code: Any, where: str) -> Any:
         return code
     _only(code, ("code", "kind"), f"{where}, missing")
     if "code" not in code:
-        raise SchemaError(f"{where} has a missing code without a code", hint='{ code = "-8", kind = "refused" }')
+        raise SchemaError(f"{where} has a missing code without a code", hint='write { code = "-8", kind = "refused" }')
     return MissingCode(**code)
 
 
 def _constraint(keys: Any) -> Constraint:
     _only(keys, _CONSTRAINT_KEYS, "[[constraint]]")
     if not isinstance(keys.get("not"), str):
-        raise SchemaError("a [[constraint]] has no rule", hint="not = \"t1.age < 15 and t1.married == 'yes'\"")
+        raise SchemaError("a [[constraint]] has no rule", hint=_RULE)
     return Constraint(keys["not"], keys.get("description", ""), keys.get("weight"))
 
 
 def _keys(column: Column) -> dict[str, Any]:
-    """What the TOML file says of a column: everything that differs from the default."""
+    """The keys of a column in a TOML file: all that differ from their defaults."""
     keys: dict[str, Any] = {"kind": column.kind}
     defaults = {field.name: field.default for field in fields(column)}
     for key in (*column.extra_keys, *_COLUMN_KEYS):

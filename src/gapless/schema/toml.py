@@ -1,4 +1,4 @@
-"""TOML files in and out: `gapless.files` reads them, thirty lines write them."""
+"""Read and write TOML files. `gapless.files` parses them."""
 
 import datetime as dt
 import json
@@ -17,9 +17,10 @@ def read(path: Path) -> dict[str, Any]:
     try:
         return parse(read_limited(path).decode(), str(path))
     except FileNotFoundError:
-        raise ReadError(f"no file {path}", hint="gapless schema draft DATA -o SCHEMA.toml makes a first one") from None
+        hint = "run `gapless schema draft DATA -o SCHEMA.toml` to make a first one"
+        raise ReadError(f"no file {path}", hint=hint) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"cannot read {path}: {error}", hint="a TOML file in UTF-8 that you may read") from None
+        raise ReadError(f"cannot read {path}: {error}", hint="pass a TOML file in UTF-8 that you may read") from None
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
@@ -31,32 +32,33 @@ def parse(text: str, where: str) -> dict[str, Any]:
 
 
 def write(path: Path, text: str) -> None:
-    """Write TOML text, the old file intact until the new one is whole."""
+    """Write TOML text. An old file stays intact until the new one is complete."""
     with write_atomically(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def dump(content: Mapping[str, Any], comments: Mapping[tuple[str, str, str], str] | None = None) -> str:
-    """TOML text; `comments` may say something behind a line, by (section, name, key)."""
+    """TOML text. `comments` holds comments for lines, by (section, name, key)."""
     comments = comments or {}
     lines: list[str] = []
     for section, body in content.items():
         if isinstance(body, list):
             for item in body:
-                lines += [f"[[{section}]]", *(f"{key(k)} = {_value(v)}" for k, v in item.items()), ""]
+                lines += [f"[[{section}]]", *(f"{key(field)} = {_value(v)}" for field, v in item.items()), ""]
             continue
         nested = all(isinstance(value, Mapping) for value in body.values())
         for name, keys in body.items() if nested else [("", body)]:
             lines.append(f"[{section}.{key(name)}]" if name else f"[{section}]")
-            for own, value in keys.items():
-                note = comments.get((section, name, own))
-                lines.append(f"{key(own)} = {_value(value)}" + (f"  # {_one_line(note)}" if note else ""))
+            for field, value in keys.items():
+                note = comments.get((section, name, field), "")
+                printable = "".join(letter if letter.isprintable() else " " for letter in note)
+                lines.append(f"{key(field)} = {_value(value)}" + (f"  # {printable}" if note else ""))
             lines.append("")
     return "\n".join(lines)
 
 
 def key(name: str) -> str:
-    """A name as a key, in quotes where it must be.
+    """A name as a TOML key, in quotes where TOML requires them.
 
     >>> key("household income")
     '"household income"'
@@ -64,12 +66,8 @@ def key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
 
 
-def _one_line(note: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in note)
-
-
 def quoted(text: str) -> str:
-    """A text in quotes, control characters as escape sequences of TOML."""
+    """A text in quotes, with control characters as escape sequences of TOML."""
     return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 

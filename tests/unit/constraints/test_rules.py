@@ -95,7 +95,8 @@ def test_what_cannot_be_compared_is_told(text, wrong):
 @pytest.mark.parametrize("weight", [0, -1, True, "often", float("inf"), float("nan")])
 def test_weights_are_numbers_above_zero_or_learned(weight):
     with pytest.raises(
-        gl.errors.SchemaError, match=r"has the weight .*\n  Try: a number above 0, or weight = \"learned\""
+        gl.errors.SchemaError,
+        match=r"must be a number above 0 or \"learned\", got .*\n  Try: write weight = \"learned\"",
     ):
         Constraint(READABLE, weight=weight)
 

@@ -22,7 +22,7 @@ def test_moments_are_drawn_at_the_resolution_and_within_their_bins():
 
 
 def test_a_code_is_read_by_the_format_of_the_file():
-    with pytest.raises(SchemaError, match="as a missing code and inside its bounds"):
+    with pytest.raises(SchemaError, match="within its bounds"):
         Date("d", bounds=("1900-01-01", "1999-12-31"), format="%d.%m.%Y", may_be_missing=True, missing=["01.01.1950"])
 
 

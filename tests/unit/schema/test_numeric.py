@@ -50,7 +50,7 @@ def test_a_resolution_keeps_multiples_as_they_are_written():
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ({"bounds": (0.005, 1), "resolution": 0.01}, "no multiples"),
+        ({"bounds": (0.005, 1), "resolution": 0.01}, "not multiples"),
         ({"bounds": (0, 1), "resolution": 0}, "resolution = 0"),
         ({"bounds": (0, 1), "scale": "log"}, "not all its values are above 0"),
         ({"bounds": (0, 1), "scale": "cubic"}, "scale = 'cubic'"),

@@ -22,7 +22,7 @@ MALFORMED = {
     "nothing": ("", "the table has no name", 'name = "people"'),
     "no name": ('[table]\n[column.x]\nkind="boolean"', "the table has no name", "[table]"),
     "name is a number": ('[table]\nname=5\n[column.x]\nkind="boolean"', "the table has no name", "[table]"),
-    "no columns": (HEAD, "the schema has no columns", "[column.age]"),
+    "no columns": (HEAD, "the schema has no columns", "declare one: [column."),
     "unknown section": (HEAD + '[colum.x]\nkind="boolean"', "the schema has an unknown key 'colum'", "column"),
     "unknown table key": ('[table]\nnam="x"', "[table] has an unknown key 'nam'", "name"),
     "table is a number": ("table=1", "[table] is not a table of keys", "name, description"),
@@ -42,7 +42,7 @@ MALFORMED = {
     "ignored and declared": (
         HEAD + 'ignore=["x"]\n[column.x]\nkind="boolean"',
         "the column 'x' is declared and ignored",
-        "keep one",
+        "remove its name from ignore",
     ),
     # constraints
     "constraint is a number": (
@@ -74,24 +74,24 @@ MALFORMED = {
     "column description": (column('kind="boolean"\ndescription=5'), "a description that is not a text", "in years"),
     "may_be_missing is a text": (
         column('kind="boolean"\nmay_be_missing="yes"'),
-        "may_be_missing must be true or false",
+        "has may_be_missing = 'yes', but it must be true or false",
         "may_be_missing = true",
     ),
     # levels
     "no levels": (column('kind="categorical"'), "column 'x' has no levels", "levels = "),
-    "levels are a text": (column('kind="ordinal"\nlevels="abc"'), "needs a list of levels", "levels = "),
-    "level is a list": (column('kind="ordinal"\nlevels=[[1, 2]]'), "has the level [1, 2]", "texts, numbers"),
+    "levels are a text": (column('kind="ordinal"\nlevels="abc"'), "has levels that are not a list", "levels = "),
+    "level is a list": (column('kind="ordinal"\nlevels=[[1, 2]]'), "must be texts, numbers", "write levels"),
     "empty level": (column('kind="categorical"\nlevels=["a", " "]'), "has an empty level", 'missing = [""]'),
-    "level twice": (column('kind="categorical"\nlevels=["a", "b", "a"]'), "has the level 'a' twice", "leave one"),
+    "level twice": (column('kind="categorical"\nlevels=["a", "b", "a"]'), "has the level 'a' twice", "remove one"),
     "level twice as a number": (
         column('kind="categorical"\nlevels=[1, "1.0"]'),
         "has the level '1' twice",
-        "leave one",
+        "remove one",
     ),
     "too many levels": (
         column(f'kind="categorical"\nlevels={list(range(MOST_LEVELS + 1))}'),
         f"has {MOST_LEVELS + 1} levels, more than {MOST_LEVELS}",
-        "group them",
+        "join levels",
     ),
     # missing codes
     "missing code is a level": (
@@ -101,33 +101,33 @@ MALFORMED = {
     ),
     "missing code is a value": (
         column('kind="integer"\nbounds=[0, 120]\nmay_be_missing=true\nmissing=[99]'),
-        "has '99' as a missing code and inside its bounds [0, 120]",
+        "has the missing code '99' within its bounds [0, 120]",
         "bounds without it",
     ),
     "missing code is a day": (
         column('kind="date"\nbounds=[1900-01-01, 2000-01-01]\nmay_be_missing=true\nmissing=["1900-01-01"]'),
-        "has '1900-01-01' as a missing code and inside its bounds",
+        "has the missing code '1900-01-01' within its bounds",
         "bounds without it",
     ),
     "missing code is a spelling": (
         column('kind="boolean"\nmay_be_missing=true\nmissing=["N"]'),
         "has the missing code 'n', which a boolean reads as a value",
-        "make it categorical",
+        'write kind = "categorical"',
     ),
     "missing code twice": (
         column('kind="boolean"\nmay_be_missing=true\nmissing=["NA", " NA"]'),
         "declares the missing code 'NA' twice",
-        "leave one",
+        "remove one",
     ),
     "missing codes are a text": (
         column('kind="boolean"\nmay_be_missing=true\nmissing="NA"'),
-        "column 'x' needs a list of missing codes",
+        "column 'x' has missing codes that are not a list",
         'missing = ["", "NA"]',
     ),
     "missing code is a list": (
         column('kind="boolean"\nmay_be_missing=true\nmissing=[["NA"]]'),
-        "['NA'] is not a missing code",
-        "a text or a number",
+        "a missing code must be a text or a number, got ['NA']",
+        "write missing",
     ),
     "missing code without code": (
         column('kind="boolean"\nmay_be_missing=true\nmissing=[{kind="refused"}]'),
@@ -156,29 +156,49 @@ MALFORMED = {
     ),
     # outside
     "unknown rule": (column('kind="integer"\nbounds=[0, 9]\noutside="clam"'), "has outside = 'clam'", "clamp"),
-    "clamp without order": (column('kind="boolean"\noutside="clamp"'), "has outside = 'clamp'", "missing, refuse"),
+    "clamp without order": (
+        column('kind="boolean"\noutside="clamp"'),
+        "must be one of: missing, refuse",
+        'write outside = "refuse"',
+    ),
     "outside becomes a gap": (
         column('kind="number"\nbounds=[0, 1]\noutside="missing"'),
-        "turns outside cells into gaps but may not be missing",
+        "has outside = 'missing', which makes gaps, but may_be_missing is not true",
         'outside = "refuse"',
     ),
     # bounds
-    "no bounds": (column('kind="integer"'), "needs bounds: the lowest and the highest", "bounds = [0, 100]"),
-    "three bounds": (column('kind="number"\nbounds=[1, 2, 3]'), "needs bounds", "bounds = "),
-    "bounds are a number": (column('kind="number"\nbounds=1'), "needs a list for bounds, not 1", "bounds = "),
-    "empty bounds": (column('kind="number"\nbounds=[1, 1]'), "has empty bounds [1, 1]", "below the second"),
-    "bounds swapped": (column('kind="integer"\nbounds=[9, 1]'), "has empty bounds [9, 1]", "below the second"),
+    "no bounds": (column('kind="integer"'), "must have two bounds: the lowest and the highest", "bounds = [0, 100]"),
+    "three bounds": (column('kind="number"\nbounds=[1, 2, 3]'), "must have two bounds", "bounds = "),
+    "bounds are a number": (
+        column('kind="number"\nbounds=1'),
+        "has bounds = 1, but bounds must be a list",
+        "bounds = ",
+    ),
+    "empty bounds": (
+        column('kind="number"\nbounds=[1, 1]'),
+        "has bounds [1, 1], but the lower bound must come first",
+        "the lowest possible value first",
+    ),
+    "bounds swapped": (
+        column('kind="integer"\nbounds=[9, 1]'),
+        "has bounds [9, 1], but the lower bound must come first",
+        "the lowest possible value first",
+    ),
     "bound is a text": (column('kind="number"\nbounds=["0", 1]'), "the bound '0', which is not a number", "bounds"),
     "bound is true": (column('kind="number"\nbounds=[false, 1]'), "the bound False, which is not a number", "bounds"),
     "bound is infinite": (column('kind="number"\nbounds=[0, inf]'), "the bound inf, which is not a number", "bounds"),
     "bound is not a number": (column('kind="number"\nbounds=[nan, 1]'), "the bound nan, which is", "bounds"),
     "bound not whole": (column('kind="integer"\nbounds=[0, 1.5]'), "1.5, which is not a whole number", "bounds"),
-    "bound too large": (column(f'kind="integer"\nbounds=[0, 1{"0" * 400}]'), "has a bound beyond", "smaller"),
-    "width overflows": (column('kind="number"\nbounds=[-1e308, 1e308]'), "has a bound beyond 1e+300", "smaller"),
-    "bound is no date": (column('kind="date"\nbounds=["2020", "x"]'), "a bound that is not a plain date", "2000-01-01"),
+    "bound too large": (column(f'kind="integer"\nbounds=[0, 1{"0" * 400}]'), "has a bound beyond", "larger unit"),
+    "width overflows": (column('kind="number"\nbounds=[-1e308, 1e308]'), "has a bound beyond 1e+300", "larger unit"),
+    "bound is no date": (
+        column('kind="date"\nbounds=["2020", "x"]'),
+        "a bound that is not a date without a time zone",
+        "2000-01-01",
+    ),
     "bound has a zone": (
         column('kind="datetime"\nbounds=[2020-01-01T00:00:00Z, 2021-01-01T00:00:00Z]'),
-        "a bound that is not a plain datetime",
+        "a bound that is not a datetime without a time zone",
         "2000-01-01",
     ),
     "unknown resolution": (
@@ -196,7 +216,7 @@ MALFORMED = {
     "edge outside": (
         column('kind="number"\nbounds=[0, 10]\nedges=[0, 20, 10]'),
         "has the bin edge 20 outside its bounds [0, 10]",
-        "widen the bounds",
+        "declare wider bounds",
     ),
     "edges do not reach": (
         column('kind="number"\nbounds=[0, 10]\nedges=[0, 5]'),
@@ -206,23 +226,23 @@ MALFORMED = {
     "edges do not rise": (
         column('kind="number"\nbounds=[0, 10]\nedges=[0, 7, 5, 10]'),
         "bin edges that do not rise",
-        "sort them",
+        "rising order",
     ),
     "quantile outside": (
         column('kind="number"\nbounds=[0, 10]\nquantiles=[-1]'),
         "has the bin edge -1 outside its bounds [0, 10]",
-        "widen the bounds",
+        "declare wider bounds",
     ),
     "date edge outside": (
         column('kind="date"\nbounds=[2020-01-01, 2020-12-31]\nquantiles=[2021-01-01]'),
         "has the bin edge 2021-01-01 outside its bounds [2020-01-01, 2020-12-31]",
-        "widen the bounds",
+        "declare wider bounds",
     ),
 }
 
 
 @pytest.mark.parametrize(("text", "wrong", "hint"), MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_schema_says_what_is_wrong_and_what_to_do(text, wrong, hint):
+def test_errors_of_a_malformed_schema_state_the_rule_and_the_remedy(text, wrong, hint):
     with pytest.raises(gl.errors.SchemaError) as caught:
         gl.Schema.from_toml(text)
     assert wrong in caught.value.message
@@ -249,7 +269,7 @@ def test_malformed_objects_are_schema_errors_too(build):
 
 
 def test_a_missing_unreadable_or_foreign_file_is_named(tmp_path):
-    with pytest.raises(gl.errors.ReadError, match=r"no file .*none\.toml\n  Try: gapless schema draft"):
+    with pytest.raises(gl.errors.ReadError, match=r"no file .*none\.toml\n  Try: run `gapless schema draft"):
         gl.Schema.read(tmp_path / "none.toml")
     with pytest.raises(gl.errors.ReadError, match="cannot read"):
         gl.Schema.read(tmp_path)

@@ -431,7 +431,7 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
             b"a".decode(codec, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
             decoder = codecs.getincrementaldecoder(codec)()
         except LookupError:
-            raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+            raise ReadError(f"no encoding is called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
         parts = _unpacked(raw, path)
         for part in chain(parts, [b""]):
             try:

@@ -439,9 +439,9 @@ def declared(keys, table=""):
 
 
 WRONG = {
-    "separator": (declared('kind = "boolean"', 'separator = "::"'), "separator is '::'"),
-    "encoding": (declared('kind = "boolean"', 'encoding = "utf-99"'), "no encoding called 'utf-99'"),
-    "no text": (declared('kind = "boolean"', 'encoding = "base64"'), "no encoding called 'base64'"),
+    "separator": (declared('kind = "boolean"', 'separator = "::"'), "got '::'"),
+    "encoding": (declared('kind = "boolean"', 'encoding = "utf-99"'), "no encoding is called 'utf-99'"),
+    "no text": (declared('kind = "boolean"', 'encoding = "base64"'), "no encoding is called 'base64'"),
     "decimal": (declared('kind = "number"\nbounds = [0, 1]', 'decimal = ";"'), "decimal = ';'"),
     "both": (declared('kind = "number"\nbounds = [0, 1]\nthousands = "."'), "thousands = '.'"),
     "no year": (declared('kind = "date"\nbounds = [2020-01-01, 2021-01-01]\nformat = "%d.%m."'), "format '%d.%m.'"),
@@ -452,17 +452,17 @@ WRONG = {
             'kind = "date"\nbounds = [2020-01-01, 2021-01-01]\nformat = "%d.%m.%Y"\nmay_be_missing = true\n'
             'missing = ["01.06.2020"]'
         ),
-        "inside its bounds",
+        "within its bounds",
     ),
-    "one spelling": (declared('kind = "boolean"\nspelling = ["yes"]'), "is spelled yes"),
-    "same": (declared('kind = "boolean"\nspelling = ["Yes", "yes"]'), "is spelled Yes, yes"),
-    "contrary": (declared('kind = "boolean"\nspelling = ["true", "false"]'), "is spelled true, false"),
+    "one spelling": (declared('kind = "boolean"\nspelling = ["yes"]'), "has the spelling yes"),
+    "same": (declared('kind = "boolean"\nspelling = ["Yes", "yes"]'), "has the spelling Yes, yes"),
+    "contrary": (declared('kind = "boolean"\nspelling = ["true", "false"]'), "has the spelling true, false"),
     "spelled gap": (
         declared('kind = "boolean"\nspelling = ["N", "J"]\nmay_be_missing = true\nmissing = ["n"]'),
         "which a boolean reads as a value",
     ),
     "no level": (declared('kind = "categorical"\nlevels = ["a"]\noutside = "other"'), "no level 'other'"),
-    "unused": (declared('kind = "categorical"\nlevels = ["a"]\nother = "a"'), "does not use it"),
+    "unused": (declared('kind = "categorical"\nlevels = ["a"]\nother = "a"'), "which needs outside = 'other'"),
     "on a scale": (
         declared('kind = "ordinal"\nlevels = ["a", "other"]\noutside = "other"'),
         "has outside = 'other'",

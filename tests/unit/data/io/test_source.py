@@ -353,7 +353,7 @@ def test_what_is_not_there_or_no_file_is_told(tmp_path):
         gl.errors.ReadError, match=r"is a folder\n  Try: a CSV or Parquet file, or a pattern of several: .*/\*\.parquet"
     ):
         gl.Table.read(tmp_path, SMALL)
-    with pytest.raises(gl.errors.ReadError, match="no encoding called 'klingon'"):
+    with pytest.raises(gl.errors.ReadError, match="no encoding is called 'klingon'"):
         gl.Table.read(write(tmp_path / "k.csv", "a,b\n"), SMALL, encoding="klingon")
 
 
