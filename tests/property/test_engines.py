@@ -95,14 +95,13 @@ def _sets(table):
 def _scores(workload, *, gaps):
     columns = SCHEMA.columns
     shapes = [[columns[c].extended_size if gaps else columns[c].size for c in pair] for pair in PAIRS]
-    laws = [np.full(shape, 1 / np.prod(shape)) for shape in shapes]
-    ones = np.ones(len(PAIRS)), np.zeros(len(PAIRS))
-    misfits = (workload.misfit, workload.conditional_misfit)
-    return [*(misfit(PAIRS, laws, *ones) for misfit in misfits), workload.dependence(PAIRS)]
+    uniform = [np.full(shape, 1 / np.prod(shape)) for shape in shapes]
+    weights = np.ones(len(PAIRS)), np.zeros(len(PAIRS))
+    return [misfit(PAIRS, uniform, *weights) for misfit in (workload.misfit, workload.conditional_misfit)]
 
 
 def _views(views):
-    return [views.counts((0, 1)), views.counts((2,)), views.dependence(PAIRS), views.dependence([(2, 0, 1)])]
+    return [*views.counts_of([(0, 1), (2,)]), views.dependence(PAIRS), views.dependence([(2, 0, 1)])]
 
 
 @pytest.mark.parametrize("value", VALUES)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.workload import Workload, _conditional, _dependence
+from gapless.data.workload import Views, Workload, _cached_by_marginal, _conditional, _dependence
 from gapless.privacy import L1, Linf, Private, Rows
 from gapless.privacy.private import Key, gather
 from gapless.testing.audit import letters_schema, private
@@ -66,8 +66,13 @@ def misfits(tables, laws, weights=None, offsets=None, unit=1, *, kind="misfit", 
 
 
 def dependences(tables, unit=1):
-    workload, candidates, key = sealed(tables, unit)
-    scores = workload.dependence(candidates)
+    """The real dependence scores of these tables, and the distance declared for them."""
+    views, key = Views.__new__(Views), Key()
+    views._rows = Private(lambda: None, distance=Rows(unit), reads=None, key=key)
+    views._count = lambda _, marginals: [tables[number] for (number,) in marginals]
+    views._extended, views._reads = [table.size for table in tables], [frozenset()] * len(tables)
+    views._unit, views._key, views._score = unit, key, _cached_by_marginal(views._dependences)
+    scores = views.dependence([(number,) for number in range(len(tables))])
     return scores._open(key), scores.distance.at_most
 
 
@@ -404,7 +409,8 @@ def gap(cell):
 def workloads(name, which, k, rows, more):
     folder = Path(tempfile.mkdtemp())
     tables = [TABLES[name](private(r, SCHEMA, folder, protect=Rows(k))) for r in (rows, rows + more)]
-    return [(Workload(table, SETS, rows=which), table.ledger) for table in tables]
+    views = [(place, np.arange(column.extended_size)) for place, column in enumerate(SCHEMA.columns)]
+    return [(Workload(table, SETS, rows=which), Views(table, views, rows=which), table.ledger) for table in tables]
 
 
 def public_laws(which, seed):
@@ -423,9 +429,9 @@ def test_sealed_scores_of_neighbouring_tables(name, which, pair, seed):
     laws, rng = public_laws(which, seed), np.random.default_rng(seed)
     weights, offsets = rng.random(len(SETS)), rng.normal(0, 10, len(SETS))
     results = []
-    for workload, ledger in workloads(name, which, k, rows, more):
+    for workload, views, ledger in workloads(name, which, k, rows, more):
         scores = [getattr(workload, kind)(SETS, laws, weights, offsets) for kind in MISFITS]
-        scores.append(workload.dependence(SETS))
+        scores.append(views.dependence(SETS))
         assert [one.distance for one in scores] == [Linf(k * weights.max())] * 2 + [Linf(2.0 * k)]
         few = workload.restrict(scores[0], [3, 1])
         assert few.distance == scores[0].distance
@@ -456,10 +462,10 @@ def test_a_row_with_a_gap_in_what_a_score_reads_changes_nothing(name, which, pai
     k, rows, more = pair
     laws = dict(zip(SETS, public_laws(which, seed), strict=True))
     results = []
-    for workload, ledger in workloads(name, which, k, rows, more):
+    for workload, views, ledger in workloads(name, which, k, rows, more):
         public = [laws[one] for one in chosen], np.ones(len(chosen)), np.zeros(len(chosen))
         scores = [getattr(workload, kind)(chosen, *public) for kind in MISFITS]
-        scores += [workload.dependence(chosen), workload.restrict(scores[0], [0])]
+        scores += [views.dependence(chosen), workload.restrict(scores[0], [0])]
         reads = {one.reads for one in scores}
         assert len(reads) == 1
         results.append([reveal(one, ledger) for one in scores])
@@ -474,9 +480,10 @@ def test_a_row_with_a_gap_in_what_a_score_reads_changes_nothing(name, which, pai
 
 def test_the_union_of_what_candidates_read_would_be_wrong():
     """Planted: a row with a gap in x2 moves the score of x0 × x1, though x2 is in the union of the columns."""
-    (before, one), (after, other) = workloads("itself", "observed", 1, [("a", "a", "a")] * 3, [("b", "b", None)])
+    pairs = workloads("itself", "observed", 1, [("a", "a", "a")] * 3, [("b", "b", None)])
+    (_, before, ledger), (_, after, other) = pairs
     chosen = [(1, 0), (1, 2)]
-    moved = reveal(after.dependence(chosen), other) - reveal(before.dependence(chosen), one)
+    moved = reveal(after.dependence(chosen), other) - reveal(before.dependence(chosen), ledger)
     assert moved[0] > 0
     assert moved[1] == 0
     assert before.dependence(chosen).reads == {"x1"}

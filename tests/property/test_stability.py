@@ -182,7 +182,7 @@ def test_scores_by_rank_are_of_rows_counted_once():
     table = private([], SCHEMA, Path(tempfile.mkdtemp()))
     for tally, quantile in (
         (counted("all").scaled(2), Fraction(1, 2)),
-        (replace(counted("all"), parts=2), Fraction(1, 2)),
+        (replace(counted("all"), components=2), Fraction(1, 2)),
         (replace(counted("all"), signed=True), Fraction(1, 2)),
         (counted("all"), Fraction(1, 2**30)),
     ):

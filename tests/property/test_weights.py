@@ -156,8 +156,8 @@ def test_a_wrong_gradient_bound_would_be_caught():
     real = logistic.minimize
     stops = iter([0.0, 2.0])  # the first is solved, the second is told that any gradient will do
 
-    def early(blocks, points, regularization, *, near):
-        return real(blocks, points, regularization, tolerance=near + 1e3 * next(stops))
+    def early(blocks, points, regularization, *, tolerance):
+        return real(blocks, points, regularization, tolerance=tolerance + 1e3 * next(stops))
 
     with mock.patch.object(logistic, "minimize", early):
         value, whole = coefficients(rows, fake, regularization=1.0)
@@ -170,12 +170,12 @@ def test_a_wrong_gradient_bound_would_be_caught():
 def test_the_gradient_is_as_small_as_is_claimed(rows, regularization):
     points, fake = Points.of(SCHEMA), public([CORNER, ("a", "a", None)])
     both = [(points(fake.codes), -1.0), *([(points(public(rows).codes), 1.0)] if rows else [])]
-    near = points.radius * 2.0**-TOLERANCE_BITS
-    found = minimize(lambda: iter(both), points, regularization, tolerance=near)
+    tolerance = points.radius * 2.0**-TOLERANCE_BITS
+    found = minimize(lambda: iter(both), points, regularization, tolerance=tolerance)
     slope = regularization * found
     for some, label in both:
         slope = slope - label * ((1 / (1 + np.exp(label * (some @ found)))) @ some)
-    assert np.sqrt(slope @ slope) <= near
+    assert np.sqrt(slope @ slope) <= tolerance
 
 
 def test_points_are_within_their_radius_and_the_grid_is_as_fine_as_is_said():

@@ -168,7 +168,7 @@ def test_a_law_is_checked_as_it_is_used(kind, table):
         getattr(workload, kind)([(0, 1)], [np.ones((1, 1)).view(Lying)], np.ones(1), np.zeros(1))
 
 
-@pytest.mark.parametrize("kind", ["misfit", "conditional_misfit", "dependence", "views"])
+@pytest.mark.parametrize("kind", ["misfit", "conditional_misfit", "dependence"])
 def test_candidates_are_those_that_were_declared(kind, tmp_path):
     schema = letters_schema([2, 2, 2])
     table = private([("a", "b", "a"), ("b", "a", None)] * 5, schema, tmp_path)
@@ -180,8 +180,7 @@ def test_candidates_are_those_that_were_declared(kind, tmp_path):
     scores = {
         "misfit": lambda: workload.misfit(candidates, law, np.ones(1), np.zeros(1)),
         "conditional_misfit": lambda: workload.conditional_misfit(candidates, law, np.ones(1), np.zeros(1)),
-        "dependence": lambda: workload.dependence(candidates),
-        "views": lambda: views.dependence(candidates),
+        "dependence": lambda: views.dependence(candidates),
     }[kind]()
     candidates.append((2,))
     assert scores.reads == {"x0"}

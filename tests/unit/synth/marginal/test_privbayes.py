@@ -280,7 +280,7 @@ WHOLE = (1, np.arange(SCHEMA.columns[1].extended_size))
 def test_views_are_sums_of_whole_marginals(which, tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, protect=gl.Rows(2))
     views = Views(table, [HALVES, WHOLE], rows=which)
-    counts = views.counts((1, 0))
+    counts = views.counts_of([(1, 0)])[0]
     whole = reveal(table.marginal(["x1", "x0"], rows=which), table.ledger)
     merged = [whole[:, :2].sum(1), whole[:, 2:4].sum(1), *whole[:, 4:].T]
     assert reveal(counts, table.ledger).tolist() == np.stack(merged, 1).tolist()
@@ -301,7 +301,7 @@ def test_views_move_by_no_more_than_they_say(tmp_path):
             for rows in (ROWS, ROWS[:left_out] + ROWS[left_out + 1 :]):
                 table = private(rows, SCHEMA, tmp_path)
                 views = Views(table, [HALVES, WHOLE], rows=which)
-                values = (views.counts((0, 1)), views.dependence([(0, 1)]))
+                values = (views.counts_of([(0, 1)])[0], views.dependence([(0, 1)]))
                 seen.append([reveal(value, table.ledger) for value in values])
             (counts, scores), (fewer, moved) = seen
             assert np.abs(counts - fewer).sum() <= 1
@@ -319,7 +319,7 @@ def test_candidates_are_scored_alike_however_few_are_held_at_once(tmp_path, monk
     candidates = [(i, *some) for i in range(5) for some in combinations([j for j in range(5) if j != i], 2)]
     scores, counted = [], []
     for held in (1, 100, 1 << 24):
-        monkeypatch.setattr("gapless.data.workload.HELD_CELLS", held)
+        monkeypatch.setattr("gapless.data.workload.CELLS_IN_MEMORY", held)
         views = Views(table, [(c, np.arange(4)) for c in range(5)], rows="extended")
         count = views._count
         views._count = lambda *given, count=count: counted.append(len(given[1])) or count(*given)
