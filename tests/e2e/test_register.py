@@ -176,7 +176,7 @@ KILLED = {
         "plain = os.write\n"
         "gapless.data.io.register.os.write = lambda descriptor, data: (plain(descriptor, data[:-9]), kill())"
     ),
-    "between the register and the charge": "gapless.privacy.ledger.append = lambda *_: kill()",
+    "between the register and the charge": "gapless.privacy.ledger_file.append = lambda *_: kill()",
 }
 
 

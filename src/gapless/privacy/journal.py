@@ -379,9 +379,7 @@ def _parse_lines(
         if "grant" in line:
             granted.append((str(line["grant"]), float(line["spend"])))
         elif "batch" in line:
-            priced_after[int(line["batch"])] = int(
-                line["after"]
-            )  # the last one counts: the charge of an earlier one failed
+            priced_after[int(line["batch"])] = int(line["after"])  # the last line counts: earlier charges failed
         elif int(line["entry"]) in answers:
             raise ValueError("two answers for one entry")
         else:

@@ -17,28 +17,13 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from gapless.errors import Argument, BudgetError, Hint, LedgerError
-from gapless.privacy import promise
+from gapless.privacy import ledger_file, promise
 from gapless.privacy.budget import PURE, RECOMMENDED_BUDGET, ROUNDING, Budget, Loss, Rows, Spend, percent_of, share_of
 from gapless.privacy.first_batch import FirstBatch, GaussianBatch
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
 from gapless.privacy.journal import journal_of
-from gapless.privacy.ledger_file import (
-    RESTORE_HINT,
-    VERSION,
-    Entry,
-    ReadPosition,
-    append,
-    budget_of,
-    check_not_deleted,
-    gaps_of,
-    hash_of,
-    identity_of,
-    locked_ledger,
-    new_header,
-    parse_entry,
-    parse_header,
-)
+from gapless.privacy.ledger_file import VERSION, Entry, ReadPosition
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
 from gapless.privacy.registry import RECOMPUTED_TOLERANCE, recomputed_loss
@@ -67,20 +52,11 @@ class Ledger(LedgerGuarantees):
         coverage: whether a second ledger for the same files would be refused.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        lines: Sequence[str],
-        gaps: Mapping[str, GapRule] = _NO_GAPS,
-        *,
-        given_path: Path | None = None,
-    ) -> None:
+    def __init__(self, path: Path, lines: Sequence[str], gaps: Mapping[str, GapRule], given_path: Path) -> None:
         self._path = path
-        self.given_path = given_path or path
-        self._header = MappingProxyType(parse_header(path, lines[0] if lines else ""))
-        self._budget = budget_of(self._header)
-        self._order: float = PURE if self._header["order"] is None else self._header["order"]
-        self._gaps = GapDefinitions(gaps_of(self._header), gaps)
+        self.given_path = given_path
+        self._header = ledger_file.parse_header(path, lines[0] if lines else "")
+        self._gaps = GapDefinitions(self._header.gaps, gaps)
         self._key = Key()
         self._seen = ReadPosition().after(lines[0])
         self._entries: list[Entry] = []
@@ -98,11 +74,11 @@ class Ledger(LedgerGuarantees):
 
     @classmethod
     def _open(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
-        check_not_deleted(path)
+        ledger_file.check_not_deleted(path)
         if not path.is_file():
             raise LedgerError(f"there is no ledger {path}", hint="check the path; the ledger of a file is beside it")
-        with locked_ledger(path) as read_lines:
-            return cls(path.resolve(), read_lines(ReadPosition()), gaps, given_path=path)
+        with ledger_file.locked_ledger(path) as read_lines:
+            return cls(path.resolve(), read_lines(ReadPosition()), gaps, path)
 
     @classmethod
     def attach(
@@ -125,10 +101,10 @@ class Ledger(LedgerGuarantees):
         if budget is not None:
             if not path.exists():
                 check_rates_match_gaps(budget.ground_truth, gaps)
-            header = new_header(table, protect, budget, gaps)  # first, so that a refusal leaves no empty file
-            with locked_ledger(path) as read_lines:
+            header = ledger_file.new_header(table, protect, budget, gaps)  # a refusal leaves no empty file
+            with ledger_file.locked_ledger(path) as read_lines:
                 if not read_lines(ReadPosition()):  # new, and no other process was faster
-                    append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
+                    ledger_file.append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
         ledger = cls._open(path, gaps)
         for name, given in {"table": table, "protect": protect, "budget": budget or ledger.budget}.items():
             stated = getattr(ledger, name)
@@ -168,32 +144,32 @@ class Ledger(LedgerGuarantees):
     @property
     def identity(self) -> str:
         """The random identity of the ledger."""
-        return identity_of(self._header)
+        return self._header.identity
 
     @property
     def table(self) -> str:
         """The name of the table."""
-        return str(self._header["table"])
+        return self._header.table
 
     @property
     def protect(self) -> Rows:
         """The protected unit."""
-        return Rows(self._header["rows_per_person"])
+        return self._header.protect
 
     @property
     def budget(self) -> Budget:
         """The budget, as the header states it."""
-        return budget_of(self._header)
+        return self._header.budget
 
     @property
     def order(self) -> float:
         """The Rényi order of all losses."""
-        return self._order
+        return self.capacity.order
 
     @property
     def capacity(self) -> Loss:
         """The whole budget as a loss."""
-        return Loss(self._header["capacity"], self.order)
+        return self._header.capacity
 
     # ------------------------------------------------------------------ the account
 
@@ -214,13 +190,12 @@ class Ledger(LedgerGuarantees):
 
     def _initial_pricing(self) -> Pricing:
         """The pricing strategy of this ledger before its first entry."""
-        if self._budget.ground_truth is not None:
-            return GroundTruthFilter(
-                self._budget, self._budget.ground_truth, self.protect.at_most, self._gaps.counted_reads
-            )
-        if self.order == PURE or self._header["version"] < VERSION:
+        budget, counted_reads = self.budget, self._gaps.counted_reads
+        if budget.ground_truth is not None:
+            return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, counted_reads)
+        if self.order == PURE or self._header.version < VERSION:
             return RenyiFilter(self.capacity)
-        return FirstBatch(self.capacity, budget=self._budget, counted_reads=self._gaps.counted_reads)
+        return FirstBatch(self.capacity, budget=budget, counted_reads=counted_reads)
 
     def pricing(self, *, after: int | None = None) -> Pricing:
         """The current pricing strategy, or that after the first `after` entries."""
@@ -233,7 +208,7 @@ class Ledger(LedgerGuarantees):
         try:
             return pricing.after(entries)
         except ValueError as problem:
-            raise LedgerError(f"{self._path} {problem}", hint=RESTORE_HINT) from None
+            raise self._damaged(str(problem)) from None
 
     def price(self, requests: Sequence[Request], *, together: bool = False, after: int | None = None) -> Price:
         """The price of these releases, from public facts alone; `together` as in `Grant.release_all`."""
@@ -297,13 +272,12 @@ class Ledger(LedgerGuarantees):
 
     def refresh(self) -> None:
         """Read the entries that other processes have written since the last read."""
-        with locked_ledger(self._path) as read_lines:
+        with ledger_file.locked_ledger(self._path) as read_lines:
             self._add_lines(read_lines(self._seen))
 
     def _overspending_error(self, loss: Loss, to: str, verb: str) -> BudgetError:
-        asked = (
-            math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100
-        )  # rounded up, so that it differs from what is left
+        # Rounded up, so that it differs from what is left.
+        asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100
         _, left = self.percentages()
         return BudgetError(
             f"{to}: {verb} {asked:.2f}% of the budget, but {left:.2f}% is left",
@@ -321,7 +295,7 @@ class Ledger(LedgerGuarantees):
             return []
         self.register_files()  # before the lock below: a process with a register's lock may wait for that of a ledger
         to = entries[0].to
-        with locked_ledger(self._path) as read_lines:
+        with ledger_file.locked_ledger(self._path) as read_lines:
             self._add_lines(read_lines(self._seen))
             if self._entries and any(entry.together for entry in entries):
                 raise BudgetError(
@@ -340,8 +314,8 @@ class Ledger(LedgerGuarantees):
             written = []
             for number, entry in enumerate(entries, first):
                 written.append(replace(entry, number=number, batch=first, run=run).line(last))
-                last = hash_of(written[-1])
-            append(self._path, self._seen.end, "".join(written))
+                last = ledger_file.hash_of(written[-1])
+            ledger_file.append(self._path, self._seen.end, "".join(written))
             self._add_lines(written)
             return list(range(first, first + len(written)))
 
@@ -359,30 +333,29 @@ class Ledger(LedgerGuarantees):
     def _parse_checked(self, line: str, *, number: int, after: str) -> Entry:
         """The entry in a line, if its hash continues the chain and its loss is at least the recomputed one."""
         try:
-            entry = parse_entry(line, number=number, after=after)
+            entry = ledger_file.parse_entry(line, number=number, after=after)
             least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - RECOMPUTED_TOLERANCE)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
-            raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE_HINT) from None
+            raise self._damaged(f"was changed at entry {number}") from None
         if entry.loss < least and not entry.together:  # `FirstBatch.after` checks those priced together
-            raise LedgerError(f"{self._path} states less than the loss of entry {number}", hint=RESTORE_HINT)
+            raise self._damaged(f"states less than the loss of entry {number}")
         return entry
+
+    def _damaged(self, problem: str) -> LedgerError:
+        return LedgerError(f"{self._path} {problem}", hint=ledger_file.RESTORE_HINT)
 
     # ------------------------------------------------------------------ guarantees and reports
 
     @property
     def _snapshot(self) -> LedgerSnapshot:
         """The header and the entries so far, from which `LedgerGuarantees` computes guarantees."""
+        total = float(sum((Fraction(entry.loss) for entry in self._entries), Fraction(0)))
         return LedgerSnapshot(
             path=self._path,
-            table=self.table,
-            identity=self.identity,
-            protect=self.protect,
-            budget=self.budget,
-            capacity=self.capacity,
-            version=self._header["version"],
+            header=self._header,
             gaps=self._gaps,
             entries=tuple(self._entries),
-            total_loss=Loss(float(sum((Fraction(entry.loss) for entry in self._entries), Fraction(0))), self.order),
+            total_loss=Loss(total, self.order),
             first_batch=self.first_batch,
         )
 
@@ -410,6 +383,6 @@ class Ledger(LedgerGuarantees):
 
 def check_has_budget(path: Path, budget: Budget | None, *, hint: str = NEW_LEDGER_HINT) -> None:
     """Refuse a new ledger without a budget, before anything is read or written."""
-    check_not_deleted(path)
+    ledger_file.check_not_deleted(path)
     if budget is None and not path.exists():
         raise BudgetError(f"{path} is new and needs a budget", hint=hint)

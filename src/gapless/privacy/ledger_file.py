@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from gapless.errors import Argument, BudgetError, Hint, LedgerError, ReadError, SchemaError
 from gapless.files import BINARY, MEGABYTE, locked, parse_json, read_descriptor, read_limited, sync_name, write_and_sync
 from gapless.privacy.assumptions import from_dict, to_dict
-from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.registry import UNKNOWN_MECHANISM
 from gapless.types import GapRule
@@ -182,25 +182,34 @@ def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, Gap
     } | assumed
 
 
-def identity_of(header: Mapping[str, Any]) -> str:
-    """The random identity of a ledger; for early versions, which have none, the hash of the first line."""
-    return str(header.get("identity") or hash_of(json.dumps(dict(header)) + "\n"))
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first line of a ledger states.
 
+    Attributes:
+        version: the version of the file format.
+        identity: random; for early versions, which have none, the hash of the line.
+        table: the name of the table.
+        protect: the protected unit.
+        capacity: the whole budget as a loss, with its Rényi order.
+        gaps: the definition of a gap in each column; None for early versions, which have none.
+        content: the parsed line.
+    """
 
-def gaps_of(header: Mapping[str, Any]) -> dict[str, GapRule] | None:
-    """The definition of a gap in each column, as a header states it; None for early versions without it."""
-    if header["version"] in WITHOUT_GAPS:
-        return None
-    rules = {column: GapRule.from_dict(rule) for column, rule in header["gaps"].items()}
-    if not all(isinstance(text, str) for rule in rules.values() for text in (rule.description, rule.digest)):
-        raise ValueError("a rule for gaps is not made of texts")
-    return rules
+    version: int
+    identity: str
+    table: str
+    protect: Rows
+    capacity: Loss
+    gaps: Mapping[str, GapRule] | None
+    content: Mapping[str, Any]
 
-
-def budget_of(header: Mapping[str, Any]) -> Budget:
-    """The budget that a header states."""
-    assumed = header.get("ground_truth")
-    return Budget(header["epsilon"], header["delta"], ground_truth=None if assumed is None else from_dict(assumed))
+    @property
+    def budget(self) -> Budget:
+        """The budget; a new object each time, since a caller could change the rates of its assumption."""
+        assumed = self.content.get("ground_truth")
+        ground_truth = None if assumed is None else from_dict(assumed)
+        return Budget(self.content["epsilon"], self.content["delta"], ground_truth=ground_truth)
 
 
 def today() -> str:
@@ -339,9 +348,10 @@ def _recover_fragment(path: Path, text: bytes) -> None:
     # An entry that was priced together has no loss alone, and half of a first line does not show whether it was. Where
     # the loss is not known, all that was left counts as spent.
     together = '"together": true' in lines[-1]
-    is_alone = not together and (len(lines) > 1 or header["order"] is None)
+    is_alone = not together and (len(lines) > 1 or header.capacity.order == PURE)
     stated = re.match(rb'\{"loss": ([0-9.e+-]+),', fragment) if is_alone else None
-    left = header["capacity"] - (0.0 if "ground_truth" in header else spent)  # that filter does not stop at the sum
+    counted = 0.0 if "ground_truth" in header.content else spent  # that filter does not stop at the sum
+    left = header.capacity.value - counted
     loss = float(stated[1]) if stated else max(0.0, left)
     entry = Entry(
         loss=loss,
@@ -359,25 +369,33 @@ def _recover_fragment(path: Path, text: bytes) -> None:
     _write_at(path, len(whole) + 1, entry.line(hash_of(lines[-1])).encode())
 
 
-def parse_header(path: Path, line: str) -> dict[str, Any]:
+def parse_header(path: Path, line: str) -> Header:
     """The header in the first line of a ledger, checked."""
     try:
-        header = parse_json(line)
-        version = header["version"]
-        if header["gapless"] != "ledger":
+        content = parse_json(line)
+        version = content["version"]
+        if content["gapless"] != "ledger":
             raise ValueError  # noqa: TRY301 one message for every foreign file
         if version > VERSION:
             raise LedgerError(f"{path} has version {version}, newer than {VERSION}", hint="install a newer gapless")
-        budget, _ = budget_of(header), gaps_of(header)
-        Rows(header["rows_per_person"])
-        order = PURE if header["order"] is None else header["order"]
+        order = PURE if content["order"] is None else content["order"]
+        header = Header(
+            version=version,
+            identity=str(content.get("identity") or hash_of(json.dumps(content) + "\n")),
+            table=content["table"],
+            protect=Rows(content["rows_per_person"]),
+            capacity=Loss(content["capacity"], order),
+            gaps=None if version in WITHOUT_GAPS else _parse_gaps(content["gaps"]),
+            content=content,
+        )
+        budget = header.budget
         is_valid = (
             order > 1
             and (order == PURE) == (budget.delta == 0)
-            and 0 < header["capacity"] <= budget.largest_loss(order) * (1 - ROUNDING / 2)
+            and 0 < header.capacity.value <= budget.largest_loss(order) * (1 - ROUNDING / 2)
         )
         earlier = WITHOUT_GAPS[budget.ground_truth is not None]
-        texts = [header["table"]] if version == earlier else [header["table"], header["identity"]]
+        texts = [content["table"]] if version == earlier else [content["table"], content["identity"]]
         if not (
             is_valid
             and version in (VERSION, WITHOUT_FIRST_BATCH, earlier)
@@ -386,8 +404,14 @@ def parse_header(path: Path, line: str) -> dict[str, Any]:
             raise ValueError  # noqa: TRY301 one message for every foreign file
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="pass the path of a ledger file") from None
-    checked: dict[str, Any] = header
-    return checked
+    return header
+
+
+def _parse_gaps(content: Mapping[str, Any]) -> dict[str, GapRule]:
+    rules = {column: GapRule.from_dict(rule) for column, rule in content.items()}
+    if not all(isinstance(text, str) for rule in rules.values() for text in (rule.description, rule.digest)):
+        raise ValueError("a rule for gaps is not made of texts")
+    return rules
 
 
 def identity_at(path: Path) -> str | None:
@@ -396,4 +420,4 @@ def identity_at(path: Path) -> str | None:
         return None
     with locked_ledger(path) as read_lines:
         lines = read_lines(ReadPosition())
-    return identity_of(parse_header(path, lines[0])) if lines else None
+    return parse_header(path, lines[0]).identity if lines else None

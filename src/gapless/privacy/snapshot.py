@@ -1,7 +1,7 @@
-"""The guarantees that follow from the header and the entries of a ledger, as of one moment.
+"""The guarantees that follow from the header and the entries of a ledger at one moment.
 
-Guarantees for the complete data hold for one definition of a gap. A release that was read with other gaps than the
-header states counts as reading every row (docs/proofs/ground_truth.md, section 11).
+Guarantees for the complete data hold for one definition of a gap. A release that was read with other definitions than
+the header's counts as reading every row (docs/proofs/ground_truth.md, section 11).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gapless.errors import BudgetError, Call, Hint, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon, partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, EstimateReceipt, expand_rates, named_rates
-from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of
+from gapless.privacy.budget import PURE, Loss, Rows, epsilon_of
 from gapless.privacy.first_batch import GaussianBatch
 from gapless.privacy.ground_truth import (
     complete_data_loss,
@@ -27,7 +27,7 @@ from gapless.privacy.ground_truth import (
     observed_probabilities,
     renyi_loss,
 )
-from gapless.privacy.ledger_file import VERSION, Entry
+from gapless.privacy.ledger_file import VERSION, Entry, Header
 from gapless.privacy.private import Columns
 from gapless.privacy.promise import GroundTruth, Guarantee, group_privacy
 from gapless.privacy.registry import recomputed_loss
@@ -39,36 +39,41 @@ _NO_DEFINITION = "the ledger does not say, so its rate lowers no figure"
 
 @dataclass(frozen=True, slots=True)
 class GapDefinitions:
-    """The rule of each column: as the header states it, or None if it says nothing; and as a reading has it."""
+    """The definition of a gap in each column.
+
+    Attributes:
+        stated: by the header; None if the ledger is of an early version without definitions.
+        reading: by the schema with which the table was read.
+    """
 
     stated: Mapping[str, GapRule] | None
     reading: Mapping[str, GapRule]
 
     def is_same_rule(self, column: str) -> bool:
-        """Whether the same cells of a column are gaps for the reading and by the header."""
-        here, there = self.reading.get(column), (self.stated or {}).get(column)
-        return here is not None and there is not None and here.digest == there.digest
+        """Whether the reading and the header define the gaps of a column in the same way."""
+        read, stated = self.reading.get(column), (self.stated or {}).get(column)
+        return read is not None and stated is not None and read.digest == stated.digest
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
-        """What a value of this reading reads, as an entry records it: every row, unless the header agrees on it all."""
+        """The `reads` that an entry records: every row, unless the header defines all these gaps in the same way."""
         return reads if all(map(self.is_same_rule, reads or ())) else None
 
     def counted_reads(self, reads: Collection[str] | None) -> Columns | None:
-        """What an entry reads, as figures for the complete table count it."""
-        said = reads is not None and self.stated is not None and self.stated.keys() >= set(reads)
-        return frozenset(reads or ()) if said else None
+        """The `reads` of an entry in guarantees for the complete data: every row if the header lacks a definition."""
+        is_defined = reads is not None and self.stated is not None and self.stated.keys() >= set(reads)
+        return frozenset(reads or ()) if is_defined else None
 
     @property
     def columns_with_gaps(self) -> list[str]:
-        """The columns that have gaps, as the header states them: no other can lower a figure."""
+        """The columns that can have gaps by the header; the rates of other columns have no effect."""
         return [column for column, rule in (self.stated or {}).items() if rule.description != "nothing"]
 
     def digests(self) -> dict[str, str]:
-        """The rules of the reading, for columns that have gaps."""
+        """The digest of each definition of the reading, for columns that can have gaps."""
         return {column: rule.digest for column, rule in self.reading.items() if rule.description != "nothing"}
 
     def descriptions(self, assumption: Assumption) -> dict[str, str]:
-        """What counts as a gap in each column that an assumption names."""
+        """The definition of a gap in each column that an assumption names."""
         rules = self.stated or {}
         return {
             column: rules[column].description if column in rules else _NO_DEFINITION
@@ -76,15 +81,15 @@ class GapDefinitions:
         }
 
     def check_columns(self, assumption: Assumption, where: object) -> None:
-        """Refuse a rate for a column that neither the header nor the reading knows: misspelt, it changes nothing."""
-        rates = getattr(assumption, "rates", None)  # what is no assumption is refused by `over`
+        """Refuse a rate for an unknown column: a misspelt one would have no effect."""
+        rates = getattr(assumption, "rates", None)  # `expand_rates` refuses objects that are no assumption
         known = {**self.stated, **self.reading} if self.stated else {}
         for column in rates if known and isinstance(rates, Mapping) else ():
             if column not in known:
                 raise SchemaError(f"no column {column!r} in {where}", hint=nearest(column, known))
 
     def remarks(self) -> tuple[str, ...]:
-        """What weakens the promise to the complete table, in sentences; nothing in the usual case."""
+        """Sentences on what weakens the guarantee for the complete data; usually none."""
         if self.stated is None:
             return (
                 "This ledger was begun by an earlier gapless and does not say what a gap is: no figure for the "
@@ -102,38 +107,35 @@ class GapDefinitions:
 
 
 def check_rates_match_gaps(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
-    """Refuse rates that were estimated with other cells as gaps: they say nothing of these."""
+    """Refuse rates that were estimated with another definition of a gap."""
     if not isinstance(assumption, MCAR) or assumption.paid is None:
         return
     for column in named_rates(assumption):
         if column in gaps and assumption.paid.gaps.get(column) != gaps[column].digest:
             raise BudgetError(
-                f"the rate of gaps in {column!r} was estimated under a schema that takes other cells for gaps",
-                hint="estimate it with the schema that this ledger was opened with",
+                f"the rate of gaps in {column!r} was estimated under a schema that defines its gaps differently",
+                hint="run gap_rates again with the schema of this ledger",
             )
 
 
-_EXACT = "the exact total of a first batch that was fixed in advance"
+_EXACT_TOTAL = "the exact total of a first batch that was fixed in advance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSnapshot:
-    """The header and the entries of a ledger, at one moment.
+    """The header and the entries of a ledger at one moment.
 
     Attributes:
-        path, table, identity, protect, budget, capacity, version, gaps: as the header states them.
-        entries: all of them.
-        lost: the sum of their losses.
-        first: what was priced together, and its price.
+        path: the path of the ledger.
+        header: its first line.
+        gaps: the definitions of gaps.
+        entries: all entries.
+        total_loss: the sum of their losses.
+        first_batch: the releases that were priced together, and their price.
     """
 
     path: Path
-    table: str
-    identity: str
-    protect: Rows
-    budget: Budget
-    capacity: Loss
-    version: int
+    header: Header
     gaps: GapDefinitions
     entries: tuple[Entry, ...]
     total_loss: Loss
@@ -142,7 +144,7 @@ class LedgerSnapshot:
     @property
     def order(self) -> float:
         """The Rényi order of all losses."""
-        return self.capacity.order
+        return self.header.capacity.order
 
     @property
     def is_single_batch(self) -> bool:
@@ -150,47 +152,44 @@ class LedgerSnapshot:
         return bool(self.entries) and all(entry.batch == 1 for entry in self.entries)
 
     def guarantee(self) -> Guarantee:
-        """What is promised for the incomplete table.
+        """The (ε, δ) for the incomplete table.
 
-        The filter's (ε, δ) is the budget's, whatever the answers were. When all entries were charged in one
-        batch, before the first read, the tighter total of their privacy loss distributions holds as well. A budget
-        with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
+        The filter guarantees the budget's (ε, δ), whatever the answers were. If all entries were charged in one batch,
+        before the first read, the tighter total of their privacy loss distributions holds as well. A budget with
+        `ground_truth` guarantees its ε for the complete data; the incomplete table may lose more, up to a bound.
         """
         whole = self._budget_guarantee()
         if not (self.is_single_batch and whole.private):
             return whole
         basis, found = "the composed loss of releases that were all fixed in advance", [whole.epsilon]
         if self.first_batch is not None:
-            basis = _EXACT
+            basis = _EXACT_TOTAL
             found.append(self.first_batch[0].epsilon(whole.delta))
-        if self.first_batch is None or self.first_batch[0].has_equal_noise:  # of many kinds of noise it would take long
+        if self.first_batch is None or self.first_batch[0].has_equal_noise:  # else it would take long
             events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self.entries]
             composed = composed_epsilon(events, whole.delta) if whole.delta else self.total_loss.value
             found += [] if composed is None else [composed]
         return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
 
     def guarantee_for(self, unit: Rows) -> Guarantee:
-        """What the same releases promise to a person who has more rows than the header says.
+        """The (ε, δ) of the same releases for a person with more rows than the protected unit.
 
-        k times as many rows move a value k times as far. If everything was charged in one batch, before the first read,
-        the losses at that distance add up, at the order that suits them best. Else the filter has counted losses at the
-        distance of the header alone, and group privacy is what is known. Proved in docs/proofs/ledger.md, section 12.
+        k times as many rows change a value by k times as much. If everything was charged in one batch, before the first
+        read, the losses at that distance add up, at the best order. Otherwise the filter has added up losses at the
+        distance of the header, and group privacy applies. Proved in docs/proofs/ledger.md, section 12.
         """
-        told, units = self.guarantee(), -(-unit.at_most // self.protect.at_most)
-        if units == 1 or not told.private:
-            return told
-        epsilon, delta = group_privacy(told.epsilon, told.delta, units)
+        stated, units = self.guarantee(), -(-unit.at_most // self.header.protect.at_most)
+        if units == 1 or not stated.private:
+            return stated
+        epsilon, delta = group_privacy(stated.epsilon, stated.delta, units)
         basis = f"group privacy for {units} times the protected unit"
-        if (
-            self.is_single_batch
-            and (found := self._epsilon_at_distance(units)) < math.inf
-            and (delta or found < epsilon)
-        ):
-            epsilon, delta, basis = found, told.delta, f"the losses of all releases at {units} times their distance"
-        return Guarantee(self.table, unit, epsilon, delta, basis)
+        found = self._epsilon_at_distance(units) if self.is_single_batch else math.inf
+        if found < math.inf and (delta or found < epsilon):
+            epsilon, delta, basis = found, stated.delta, f"the losses of all releases at {units} times their distance"
+        return Guarantee(self.header.table, unit, epsilon, delta, basis)
 
     def _epsilon_at_distance(self, times: int) -> float:
-        """The ε at the budget's δ of releases that were all fixed in advance, at a multiple of their distance."""
+        """The ε, at the budget's δ, of a single batch at a multiple of its distances."""
         entries = Counter((tuple(entry.mechanism.items()), tuple(entry.distance.items())) for entry in self.entries)
         orders = [PURE] if self.order == PURE else [1 + 2 ** (step / 4) for step in range(-16, 65)]
         found = []
@@ -201,89 +200,94 @@ class LedgerSnapshot:
                     * recomputed_loss(dict(mechanism), {name: times * at_most for name, at_most in distance}, order)
                     for (mechanism, distance), many in entries.items()
                 )
-                found.append(epsilon_of(Loss(math.fsum(losses), order), self.budget.delta))
+                found.append(epsilon_of(Loss(math.fsum(losses), order), self.header.budget.delta))
         return min(found, default=math.inf)
 
     def _budget_guarantee(self) -> Guarantee:
-        """What is promised for the incomplete table whatever is still to come."""
-        epsilon, delta = self.budget.epsilon, self.budget.delta
+        """The (ε, δ) for the incomplete table, whatever is released later."""
+        epsilon, delta = self.header.budget.epsilon, self.header.budget.delta
         basis = (
             "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
         )
         if self.first_batch is not None:
-            basis = f"{_EXACT}, and the budget's Rényi filter for all that follows"
-        if self.budget.ground_truth is not None:
-            epsilon = max_incomplete_loss(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
+            basis = f"{_EXACT_TOTAL}, and the budget's Rényi filter for all that follows"
+        if self.header.budget.ground_truth is not None:
+            epsilon = max_incomplete_loss(epsilon, self.header.budget.ground_truth, rows=self.header.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"
         if any(entry.noise != noise.SYSTEM for entry in self.entries):
             epsilon, delta, basis = math.inf, 1.0, "noise of a test, not of the operating system"
-        return Guarantee(self.table, self.protect, epsilon, delta, basis)
+        return Guarantee(self.header.table, self.header.protect, epsilon, delta, basis)
 
     def epsilon_at(self, delta: float) -> float:
-        """The ε that the whole budget promises at another δ; infinite if none is known.
+        """The ε that the whole budget guarantees at another δ; infinite if none is known.
 
-        Before anything was released that is the budget's own: a first batch that is priced by its exact total may lose
-        more, at another δ, than the filter would let it.
+        Before the first release that is the budget's ε: a first batch that is priced by its exact total may lose more
+        at another δ than the filter allows.
         """
         if self.first_batch is None:
-            if self.entries or self.order == PURE or self.version < VERSION:
-                return epsilon_of(self.capacity, delta)
-            return self.budget.epsilon if delta >= self.budget.delta else math.inf
+            if self.entries or self.order == PURE or self.header.version < VERSION:
+                return epsilon_of(self.header.capacity, delta)
+            return self.header.budget.epsilon if delta >= self.header.budget.delta else math.inf
         batch, price = self.first_batch
         return batch.epsilon(delta, rest=batch.remaining_loss(price))
 
     def epsilon_spent(self) -> float:
         """The ε of the spending so far, as if all of it had been fixed in advance."""
         if self.first_batch is None:
-            return epsilon_of(self.total_loss, self.budget.delta)
+            return epsilon_of(self.total_loss, self.header.budget.delta)
         batch, price = self.first_batch
-        return batch.epsilon(self.budget.delta, rest=max(0.0, self.total_loss.value - price))
+        return batch.epsilon(self.header.budget.delta, rest=max(0.0, self.total_loss.value - price))
 
     def receipt(self) -> EstimateReceipt:
-        """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
-        return EstimateReceipt(self.identity, self._budget_guarantee().promise, self.gaps.digests())
+        """The identity and the guarantee of this ledger, for estimates that are used elsewhere."""
+        return EstimateReceipt(self.header.identity, self._budget_guarantee().promise, self.gaps.digests())
 
     def ground_truth(self, assumption: Assumption | None) -> GroundTruth:
-        """What is promised for the complete table behind the gaps (`Ledger.ground_truth`)."""
-        promised = self.budget.ground_truth
+        """The (ε, δ) for the complete data (`Ledger.ground_truth`)."""
+        promised = self.header.budget.ground_truth
         stated = assumption or promised
         if stated is None:
-            raise BudgetError("nothing is assumed about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2})))
+            raise BudgetError(
+                "a guarantee for the complete data needs an assumption about gaps",
+                hint=Hint("pass ", Call("MCAR", {"income": 0.2})),
+            )
         if promised is not None and stated == promised:
-            stated = promised  # which also says where its rates come from
-        elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
-            stated = replace(stated, paid=None)  # it is among the entries
+            stated = promised  # this one also names the source of its rates
+        elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.header.identity:
+            stated = replace(stated, paid=None)  # the estimate is among the entries
         if stated is not promised:
             self.gaps.check_columns(stated, self.path)
         assumption = expand_rates(stated, self.gaps.columns_with_gaps)
         check_rates_match_gaps(assumption, self.gaps.stated or {})
-        incomplete, told = self.guarantee(), self.gaps.descriptions(assumption)
+        incomplete, rules = self.guarantee(), self.gaps.descriptions(assumption)
         if not incomplete.private:
-            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, told, None)
+            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, rules, None)
         realised = None
         if self.order == PURE:
             losses = merge_releases((entry.loss, self.gaps.counted_reads(entry.reads)) for entry in self.entries)
-            realised = complete_data_loss(losses, assumption, rows=self.protect.at_most)
+            realised = complete_data_loss(losses, assumption, rows=self.header.protect.at_most)
         if not self.is_single_batch and assumption == promised and self.gaps.stated is not None:
-            found = [(self.budget.epsilon, "the budget's filter for the complete table")]
+            found = [(self.header.budget.epsilon, "the budget's filter for the complete table")]
         else:
             found = [*self._epsilons_over_gap_patterns(assumption, incomplete.epsilon)]
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda figure: figure[0])
-        return GroundTruth(incomplete, stated, epsilon, self.budget.delta + assumption.failure, basis, told, realised)
+        return GroundTruth(
+            incomplete, stated, epsilon, self.header.budget.delta + assumption.failure, basis, rules, realised
+        )
 
     def _epsilons_over_gap_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
-        """Figures of the first batch over patterns of gaps; all that may come after it, up to ε, counts in full."""
-        rows, delta, fixed = self.protect.at_most, self.budget.delta, self.is_single_batch
-        begun = [entry for entry in self.entries if entry.batch == 1]
+        """Values of ε with their basis: the first batch over patterns of gaps, and later releases in full."""
+        rows, delta, fixed = self.header.protect.at_most, self.header.budget.delta, self.is_single_batch
+        batch_entries = [entry for entry in self.entries if entry.batch == 1]
         losses = [
             recomputed_loss(entry.mechanism, entry.distance, self.order) if entry.together else entry.loss
-            for entry in begun
+            for entry in batch_entries
         ]
-        reads = [self.gaps.counted_reads(entry.reads) for entry in begun]
+        reads = [self.gaps.counted_reads(entry.reads) for entry in batch_entries]
         amplified = renyi_loss(merge_releases(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
-        most = self.capacity.value if self.budget.ground_truth is None else epsilon
-        rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in begun))
+        most = self.header.capacity.value if self.header.budget.ground_truth is None else epsilon
+        rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in batch_entries))
         yield (
             epsilon_of(Loss(amplified + rest, self.order), delta),
             "the mean over patterns of gaps, all releases fixed in advance"
@@ -299,11 +303,11 @@ class LedgerSnapshot:
             exact = batch.epsilon(delta, rest=0.0 if fixed else batch.remaining_loss(price), observed=seen)
             yield exact, f"the exact total of the first batch over patterns of gaps{after}"
             if exact < math.inf and not batch.has_equal_noise:
-                return  # groups of unequal noise have too many cells for what follows
+                return  # for unequal noise the next bound takes too long
         if fixed:
             events = [
                 (entry.mechanism, next(iter(entry.distance.values())), columns or frozenset())
-                for entry, columns in zip(begun, reads, strict=True)
+                for entry, columns in zip(batch_entries, reads, strict=True)
             ]
             if (tighter := partition_epsilon(events, seen, delta)) is not None:
                 yield tighter, "amplified loss distributions of releases that were all fixed in advance"
@@ -321,11 +325,11 @@ class LedgerGuarantees(ABC):
         return self._snapshot.guarantee()
 
     def guarantee_for(self, unit: Rows) -> Guarantee:
-        """The (ε, δ) for a person with more rows than the protected unit; a δ of 1 promises nothing."""
+        """The (ε, δ) for a person with more rows than the protected unit; a δ of 1 guarantees nothing."""
         return self._snapshot.guarantee_for(unit)
 
     def epsilon_at(self, delta: float) -> float:
-        """The ε that the whole budget promises at another δ; infinite if none is known."""
+        """The ε that the whole budget guarantees at another δ; infinite if none is known."""
         return self._snapshot.epsilon_at(delta)
 
     def epsilon_spent(self) -> float:
@@ -333,15 +337,15 @@ class LedgerGuarantees(ABC):
         return self._snapshot.epsilon_spent()
 
     def receipt(self) -> EstimateReceipt:
-        """The identity of this ledger and its promise: for estimates made under it and used elsewhere."""
+        """The identity and the guarantee of this ledger, for estimates that are used elsewhere."""
         return self._snapshot.receipt()
 
     def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
         """The (ε, δ) for the complete table, if an assumption about gaps holds; by default that of the budget.
 
-        One rate stands for every column that may be missing. Columns that were chosen after earlier answers are not
-        known in advance, so that only a first batch is amplified, and all that the budget allows beyond it counts in
-        full; unless the budget itself stops on this assumption. Proved in docs/proofs/ground_truth.md and
+        One rate applies to every column that can have gaps. Columns chosen after earlier answers are not known in
+        advance. So gaps lower the loss of a first batch only, and everything else that the budget allows counts in
+        full, unless the budget's filter uses this assumption. Proved in docs/proofs/ground_truth.md and
         ground_truth_pld.md.
         """
         return self._snapshot.ground_truth(assumption)

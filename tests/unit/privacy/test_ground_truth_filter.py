@@ -140,7 +140,7 @@ def test_one_rate_is_that_of_a_budget_which_stops_on_it(tmp_path):
 
 def test_a_ledger_needs_an_assumption(tmp_path):
     table = people(tmp_path, Budget(1.0, 0))
-    with pytest.raises(BudgetError, match="nothing is assumed"):
+    with pytest.raises(BudgetError, match="needs an assumption about gaps"):
         table.ledger.ground_truth()
     with pytest.raises(BudgetError, match="no assumption"):
         table.ledger.ground_truth(0.2)

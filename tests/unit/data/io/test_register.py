@@ -290,7 +290,7 @@ def test_a_ledger_that_nothing_was_spent_under_binds_nobody(big):
 
 def test_a_crash_between_the_register_and_the_charge_says_that_nothing_was_spent(big, monkeypatch):
     table = read(big / "2024.csv")
-    monkeypatch.setattr("gapless.privacy.ledger.append", lambda *_: 1 / 0)
+    monkeypatch.setattr("gapless.privacy.ledger_file.append", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         pay(table)
     monkeypatch.undo()
@@ -509,8 +509,8 @@ def test_the_entry_is_on_the_disk_before_the_charge(big, monkeypatch):
 
     monkeypatch.setattr(register.os, "fsync", flush)
     monkeypatch.setattr(
-        "gapless.privacy.ledger.append",
-        lambda *given, plain=gl.privacy.ledger.append: (events.append("charged"), plain(*given)),
+        "gapless.privacy.ledger_file.append",
+        lambda *given, plain=gl.privacy.ledger_file.append: (events.append("charged"), plain(*given)),
     )
     pay(table)
     assert events[:3] == [REGISTER, ".", "charged"]  # the file, its name in the folder, and then the ledger
