@@ -342,7 +342,7 @@ WRONG = {
     "no schema": (("check", "people.csv", "-s", "none.toml"), 1, "ReadError: no file none.toml"),
     "bad schema": (("check", "people.csv", "-s", "people.csv"), 2, "SchemaError: people.csv is not valid TOML"),
     "no ledger": (("ledger", "none.ledger"), 1, "LedgerError: there is no ledger none.ledger"),
-    "no model": (("sample", "none.model", "-o", "x.csv"), 1, "ModelError: no model none.model"),
+    "no model": (("sample", "none.model", "-o", "x.csv"), 1, "ModelError: there is no model file none.model"),
     "not a model": (("sample", "people.csv", "-o", "x.csv"), 1, "ModelError: people.csv is not a gapless model"),
     "output is a file": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv"),

@@ -75,42 +75,42 @@ class Estimates(NamedTuple):
     rows: Floats | None = None
 
 
-def estimates_of(said: Any) -> Estimates:
+def estimates_of(result: Any) -> Estimates:
     """What an estimator returned, in one form."""
     try:
-        found = _estimates(said)
+        found = _estimates(result)
     except (TypeError, ValueError, KeyError, IndexError):
         found = None
     if found is None or found.values.ndim != 1 or len(found.names) != len(found.values) != 0:
-        raise ModelError(f"an estimator returned a {type(said).__name__} that cannot be pooled", hint=FORMS)
+        raise ModelError(f"an estimator returned a {type(result).__name__} that cannot be pooled", hint=f"give {FORMS}")
     if found.values.shape != found.variances.shape or (found.variances < 0).any():
-        raise ModelError("an estimator returned variances that do not fit its estimates", hint=FORMS)
+        raise ModelError("an estimator returned variances that do not fit its estimates", hint=f"give {FORMS}")
     return found
 
 
-def _estimates(said: Any) -> Estimates | None:
-    if isinstance(said, Estimates):
-        return said
-    if hasattr(said, "params") and callable(getattr(said, "cov_params", None)):
-        return _of_fitted(said)
-    if isinstance(said, Estimate):
-        return _named({"": said})
-    if isinstance(said, Mapping):
-        return _named(said)
-    if not isinstance(said, tuple):  # two groups of a Series are no estimate and its variance
+def _estimates(result: Any) -> Estimates | None:
+    if isinstance(result, Estimates):
+        return result
+    if hasattr(result, "params") and callable(getattr(result, "cov_params", None)):
+        return _of_fitted(result)
+    if isinstance(result, Estimate):
+        return _named({"": result})
+    if isinstance(result, Mapping):
+        return _named(result)
+    if not isinstance(result, tuple):  # two groups of a Series are no estimate and its variance
         return None
-    values, variances = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in said)
-    named = getattr(said[0], "index", None)  # of a Series
+    values, variances = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in result)
+    named = getattr(result[0], "index", None)  # of a Series
     names = range(1, len(values) + 1) if named is None or callable(named) else named
     return Estimates(("",) if len(values) == 1 else tuple(map(str, names)), values, variances)
 
 
-def _named(said: Mapping[Any, Any]) -> Estimates:
+def _named(result: Mapping[Any, Any]) -> Estimates:
     pairs = [
-        (part.value, part.standard_error**2) if isinstance(part, Estimate) else tuple(part) for part in said.values()
+        (part.value, part.standard_error**2) if isinstance(part, Estimate) else tuple(part) for part in result.values()
     ]
     values, variances = np.array(pairs, dtype=np.float64).T
-    return Estimates(tuple(map(str, said)), values, variances)
+    return Estimates(tuple(map(str, result)), values, variances)
 
 
 def _of_fitted(fitted: Any) -> Estimates:
@@ -135,7 +135,7 @@ def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
         why = "" if isinstance(question, Variance) else ": it counts one table, and there are several"
         raise QuestionError(
             f"{question} is not estimated from copies{why}",
-            hint="mean, proportion, median or quantile; or ask the private table",
+            hint="ask for a mean, proportion, median or quantile, or ask the private table",
         )
     asked = question.compile(schema)
     if asked.gap_columns:
@@ -180,21 +180,18 @@ def cumulative_shares(question: Quantile, table: Table, _: Measurements | None =
     intervals can be turned into one for the quantile (`on_ladder`).
     """
     numbers, groups = support(question, table.schema), _groups(question, table)
-    shares, variances = [], []
-    for group in groups:
+    shares, variances = np.full((2, len(groups), len(numbers)), np.nan)
+    for place, group in enumerate(groups):
         if not len(group.values):
-            shares.append(np.full(len(numbers), np.nan))
-            variances.append(np.full(len(numbers), np.nan))
             continue
         part = group.mass / group.mass.sum()
         one_row = float((part**2).sum())
         below = np.minimum(np.cumsum(np.bincount(np.searchsorted(numbers, group.values), part, len(numbers))), 1.0)
         drawn = (below + 2 * one_row) / (1 + 4 * one_row)
-        shares.append(below)
-        variances.append(drawn * (1 - drawn) * one_row)
+        shares[place], variances[place] = below, drawn * (1 - drawn) * one_row
     names = tuple(f"{group.name} ≤ {number:g}" for group in groups for number in numbers)
     rows = np.repeat(_rows(groups), len(numbers))
-    return Estimates(names, np.concatenate(shares), np.concatenate(variances), rows=rows)
+    return Estimates(names, shares.ravel(), variances.ravel(), rows=rows)
 
 
 class QuantileBounds(NamedTuple):
@@ -232,8 +229,8 @@ class _Group(NamedTuple):
 
 def _groups(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> list[_Group]:
     asked = question.compile(table.schema)
-    told = table.rebin(asked.schema)
-    rows = dict(zip(told.schema.names, told.codes, strict=True))
+    rebinned = table.rebin(asked.schema)
+    rows = dict(zip(rebinned.schema.names, rebinned.codes, strict=True))
     group, added = asked.contribution.evaluate(rows)
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
     values = _values(question, asked, rows, added)

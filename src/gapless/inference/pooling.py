@@ -66,6 +66,10 @@ class PooledEstimate:
     gap_factor: float
     unsupported: str = ""
 
+    def known(self, factor: float) -> float | None:
+        """A factor if there is an interval and the factor is finite, else None."""
+        return factor if self.interval and np.isfinite(factor) else None
+
     def __str__(self) -> str:
         if self.interval is None:
             return "no estimate" if np.isnan(self.value) else f"({self.value:.6g})  no interval"
@@ -95,7 +99,8 @@ class Pooled:
         for found in self.estimates:
             if found.name == name:
                 return found
-        raise ModelError(f"no estimate {name!r}", hint=f"one of: {listing(each.name for each in self.estimates)}")
+        known = listing(estimate.name for estimate in self.estimates)
+        raise ModelError(f"there is no estimate {name!r}", hint=f"use one of {known}")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
@@ -103,17 +108,17 @@ class Pooled:
             "question": self.question,
             "estimates": [
                 {
-                    "name": each.name,
-                    "estimate": None if np.isnan(each.value) else each.value,
-                    "interval": None if each.interval is None else list(each.interval),
-                    "noise_factor": each.noise_factor if each.interval and np.isfinite(each.noise_factor) else None,
-                    "gap_factor": each.gap_factor if each.interval and np.isfinite(each.gap_factor) else None,
-                    "unsupported": each.unsupported,
+                    "name": estimate.name,
+                    "estimate": None if np.isnan(estimate.value) else estimate.value,
+                    "interval": None if estimate.interval is None else list(estimate.interval),
+                    "noise_factor": estimate.known(estimate.noise_factor),
+                    "gap_factor": estimate.known(estimate.gap_factor),
+                    "unsupported": estimate.unsupported,
                 }
-                for each in self.estimates
+                for estimate in self.estimates
             ],
             "copies": self.copies,
-            "notes": list(self.notes) if any(each.interval for each in self.estimates) else [],
+            "notes": list(self.notes) if any(estimate.interval for estimate in self.estimates) else [],
         }
 
     def __str__(self) -> str:
@@ -123,11 +128,9 @@ class Pooled:
     def answers(self) -> list[str]:
         """A line for each estimate."""
         if len(self.estimates) == 1 and not self.estimates[0].name:
-            lines = [f"{self.question} = {self.estimates[0]}"]
-        else:
-            width = max(len(each.name) for each in self.estimates)
-            lines = [self.question, *(f"  {each.name:<{width}}  {each}" for each in self.estimates)]
-        return lines
+            return [f"{self.question} = {self.estimates[0]}"]
+        width = max(len(estimate.name) for estimate in self.estimates)
+        return [self.question, *(f"  {estimate.name:<{width}}  {estimate}" for estimate in self.estimates)]
 
     def remarks(self, form: Callable[[str], str] = str) -> tuple[str, ...]:
         """Why some estimates have no interval, and what the other intervals do not cover; each reason once.
@@ -136,12 +139,12 @@ class Pooled:
             form: how to write a reason, which may be a `Hint` that names arguments; by default as in Python.
         """
         reasons: dict[str, list[str]] = {}
-        for each in self.estimates:
-            if each.unsupported:
-                reasons.setdefault(each.unsupported, []).append(each.name)
-        of_all = len(reasons) == 1 and all(each.unsupported for each in self.estimates)
+        for found in self.estimates:
+            if found.unsupported:
+                reasons.setdefault(found.unsupported, []).append(found.name)
+        of_all = len(reasons) == 1 and all(estimate.unsupported for estimate in self.estimates)
         why = [form(why) if of_all else f"{listing(names)}: {form(why)}" for why, names in reasons.items()]
-        return (*why, *(self.notes if any(each.interval for each in self.estimates) else ()))
+        return (*why, *(self.notes if any(estimate.interval for estimate in self.estimates) else ()))
 
 
 def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:
@@ -163,21 +166,27 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     columns: list[frozenset[int]] = []
     if isinstance(estimator, Question):  # what cannot be answered is told before anything is learned
         columns = [frozenset(model.schema.positions(sorted(columns_used(estimator, model.schema))))]
-    said = [ask(*drawn) for drawn in copies.drawn_copies]
-    first = said[0]
-    if any(each.names != first.names for each in said):
-        raise ModelError("an estimator gave other names for some copies", hint="the same estimates for every table")
+    results = [ask(*drawn) for drawn in copies.drawn_copies]
+    first = results[0]
+    if any(result.names != first.names for result in results):
+        raise ModelError(
+            "the estimator returned different names for some copies", hint="give the same names for every table"
+        )
     if columns and not copies.weighted:
         needs = [columns] * len(first.names)
     else:  # what weights look at an estimate looks at too
         if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
-            raise ModelError("an estimator gave two answers for one table", hint="a fixed seed for chance in it")
+            raise ModelError(
+                "the estimator returned two results for one table", hint="use a fixed seed inside the estimator"
+            )
         found = required_columns(
             lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first
         )
         needs = [[part.union(*columns) for part in need] for need in found]
-    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs], bin_mean_column(estimator))
-    names, hidden = first.names, _below_noise(said)
+    intervals = _intervals(
+        copies, results, ask, [frozenset().union(*need) for need in needs], bin_mean_column(estimator)
+    )
+    names, hidden = first.names, _below_noise(results)
     if isinstance(estimator, Quantile):
         names, intervals = _quantiles(estimator, model, intervals)
         many = len(first.names) // len(names)
@@ -185,7 +194,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         hidden = hidden[::many]
     if isinstance(estimator, Question):
         hidden = [
-            few or scarce for few, scarce in zip(hidden, _below_noise_groups(estimator, model, columns[0]), strict=True)
+            few or hides for few, hides in zip(hidden, _below_noise_groups(estimator, model, columns[0]), strict=True)
         ]
     if isinstance(estimator, Proportion | Mean):  # the truth lies there
         ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
@@ -198,8 +207,8 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     ]
     notes = _notes(model, frozenset().union(*(columns for need in needs for columns in need)))
     if isinstance(estimator, Mean):
-        told = [noise for noise, reason in zip(intervals.noise, reasons, strict=True) if not reason]
-        notes = [*_tail_notes(estimator, model, max(told, default=0.0)), *notes]
+        noises = [noise for noise, reason in zip(intervals.noise, reasons, strict=True) if not reason]
+        notes = [*_tail_notes(estimator, model, max(noises, default=0.0)), *notes]
     return Pooled(
         question=str(estimator) if isinstance(estimator, Question) else "pooled",
         estimates=tuple(
@@ -225,7 +234,10 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
     if isinstance(estimator, Question):
         return partial(estimate, estimator)
     if not callable(estimator):
-        raise ModelError(f"an estimator that is a {type(estimator).__name__}", hint=f"a question; a function: {FORMS}")
+        raise ModelError(
+            f"pool() takes a question or a function, not a {type(estimator).__name__}",
+            hint=f"pass a question, or a function that returns {FORMS}",
+        )
     return lambda table, _: estimates_of(estimator(table))
 
 
@@ -241,7 +253,7 @@ class _Intervals(NamedTuple):
 
 def _intervals(
     copies: Copies,
-    said: Sequence[Estimates],
+    results: Sequence[Estimates],
     ask: _Asker,
     columns: Sequence[frozenset[int]],
     averaged: str | None,
@@ -253,7 +265,8 @@ def _intervals(
     """
     model, measurements = copies.model, copies.measurements
     # A copy in which a group is empty says that there is too little to go by.
-    values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
+    values = np.array([result.values for result in results])
+    variances = np.array([result.variances for result in results])
     gappy, learned, mixed = (
         np.array([any(some) for some in found])
         for found in (
@@ -295,9 +308,9 @@ def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tu
         zip(*(_parts(part, len(numbers)) for part in shares), strict=True)
     ):
         if np.isfinite(high[:-1] - low[:-1]).all():
-            rung = quantile_bounds(question.q, value, (high - low) / 2)
-            told = min(rung.place, max(0, len(numbers) - 2))  # the share up to the last number is 1 without noise
-            found[group] = (*numbers[[rung.place, rung.low, rung.high]], noise[told], gaps[told])
+            bounds = quantile_bounds(question.q, value, (high - low) / 2)
+            place = min(bounds.place, max(0, len(numbers) - 2))  # the share up to the last number is 1 without noise
+            found[group] = (*numbers[[bounds.place, bounds.low, bounds.high]], noise[place], gaps[place])
     return names, _Intervals(*found.T)
 
 
@@ -324,20 +337,20 @@ def _below_noise_groups(question: AnyQuestion, model: FittedModel, columns: froz
     groups = question.compile(model.schema).groups or [()]
     found = [False] * len(groups)
     for axis, place in enumerate(model.schema.positions(question.grouped_by)):
-        scarce = model.measurements.cells_below_noise(model.schema, place, columns)
-        few = dict(zip(model.schema.columns[place].cells, scarce, strict=False))
+        hidden_cells = model.measurements.cells_below_noise(model.schema, place, columns)
+        few = dict(zip(model.schema.columns[place].cells, hidden_cells, strict=False))
         found = [known or bool(few.get(names[axis], False)) for known, names in zip(found, groups, strict=True)]
     return found
 
 
-def _below_noise(said: Sequence[Estimates]) -> list[bool]:
+def _below_noise(results: Sequence[Estimates]) -> list[bool]:
     """Whether noise hides the rows that each estimate rests on, where these are known.
 
     It does if their number in the copies is less than 1.96 times what it varies by: none may be there at all.
     """
-    rows = [each.rows for each in said]
+    rows = [result.rows for result in results]
     if any(some is None for some in rows):
-        return [False] * len(said[0].names)
+        return [False] * len(results[0].names)
     known = np.array(rows, dtype=np.float64)
     many = known.mean(axis=0)
     return [bool(few) for few in (many > 0) & (many <= 1.96 * known.std(axis=0, ddof=1))]
@@ -349,14 +362,14 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
     assert measurements is not None  # noqa: S101 for mypy: else there are no copies
     lacking = not_measured(needs, measurements.jointly_measured(model.schema))
     if lacking:
-        told = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
+        described = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
         tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
-        was, them = ("was", "it") if len(told) == 1 else ("were", "them")
+        was, object_form = ("was", "it") if len(described) == 1 else ("were", "them")
         kept = " in a table that rows of a network keep" if measurements.nodes else ""
         return Hint(
-            f"not supported by this release: {listing(told)} {was} not measured{kept}; ",
+            f"not supported by this release: {listing(described)} {was} not measured{kept}; ",
             Call("AIM", Argument("always", tables)),
-            f" measures {them}",
+            f" measures {object_form}",
         )
     if not measurements.extended and any(column.gaps for column in model.schema.columns):
         extended = Argument("missing", Call("Extended"))
@@ -375,8 +388,8 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
 
 def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     names = model.schema.names
-    inside = [names[c] for c in binned(model.schema, columns)]
-    blind = [name for name in inside if name not in model.within_bin_counts]
+    with_bins = [names[c] for c in binned(model.schema, columns)]
+    blind = [name for name in with_bins if name not in model.within_bin_counts]
     gaps = any(model.schema.columns[c].gaps for c in columns)
     held = "sampling, noise and gaps at random" if gaps else "sampling and noise"
     notes = [f"95% intervals for the population: {held} are in them."]
@@ -384,9 +397,9 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
         notes.append(
             f"Where in its bin a value of {listing(blind)} lies was not measured: intervals do not cover that."
         )
-    if inside and len(columns) > 1:
+    if with_bins and len(columns) > 1:
         notes.append(
-            f"How values of {listing(inside)} go with other columns inside their bins was not measured: "
+            f"How values of {listing(with_bins)} go with other columns inside their bins was not measured: "
             "intervals are wider by what it would change if they did as bins do."
         )
     return [*notes, *_gap_notes(model, columns), FREE]

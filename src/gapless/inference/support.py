@@ -48,27 +48,27 @@ Estimator = Callable[[Table], Estimates]
 Bools = NDArray[np.bool_]
 
 
-def required_columns(estimator: Estimator, table: Table, said: Estimates) -> list[list[frozenset[int]]]:
+def required_columns(estimator: Estimator, table: Table, result: Estimates) -> list[list[frozenset[int]]]:
     """For each estimate the sets of columns, by position, that must have been measured in one table each.
 
     Args:
         estimator: what to look into.
         table: a copy.
-        said: what the estimator says of it.
+        result: The result of the estimator for it.
     """
-    many = len(said.values) if said.design is None else said.design.shape[1]
+    many = len(result.values) if result.design is None else result.design.shape[1]
     looks = np.zeros((len(table.codes), many), dtype=np.bool_)
-    _look(estimator, table, said, list(range(len(table.codes))), looks)
+    _look(estimator, table, result, list(range(len(table.codes))), looks)
     parts = [frozenset(np.flatnonzero(looks[:, place]).tolist()) for place in range(many)]
-    if said.design is None:
+    if result.design is None:
         return [[part] for part in parts]
-    pairs = {one | other for one, other in combinations_with_replacement(parts, 2)}
-    return [list(pairs)] * len(said.values)
+    pairs = {first | second for first, second in combinations_with_replacement(parts, 2)}
+    return [list(pairs)] * len(result.values)
 
 
-def _look(estimator: Estimator, table: Table, said: Estimates, columns: Sequence[int], looks: Bools) -> None:
+def _look(estimator: Estimator, table: Table, result: Estimates, columns: Sequence[int], looks: Bools) -> None:
     """Mark what looks at each of these columns."""
-    changed = _changed(estimator, table, said, columns)
+    changed = _changed(estimator, table, result, columns)
     if not changed.any():
         return
     if len(columns) == 1:
@@ -76,10 +76,10 @@ def _look(estimator: Estimator, table: Table, said: Estimates, columns: Sequence
         return
     half = len(columns) // 2
     for part in (columns[:half], columns[half:]):
-        _look(estimator, table, said, part, looks)
+        _look(estimator, table, result, part, looks)
 
 
-def _changed(estimator: Estimator, table: Table, said: Estimates, columns: Sequence[int]) -> Bools:
+def _changed(estimator: Estimator, table: Table, result: Estimates, columns: Sequence[int]) -> Bools:
     """What is another if these columns hold cells by chance, or, where that changes nothing, all the first or last."""
     rng = np.random.default_rng(len(columns))
     sizes = [column.size for column in table.schema.columns]
@@ -88,9 +88,9 @@ def _changed(estimator: Estimator, table: Table, said: Estimates, columns: Seque
         lambda _: np.zeros(table.rows, dtype=np.int64),
         lambda size: np.full(table.rows, size - 1),
     )
-    before = _shown(said)
+    before = _shown(result)
     changed = np.zeros(before.shape[1], dtype=np.bool_)
-    for filling in fillings[: 1 if said.design is not None else 3]:  # a design is told by one look
+    for filling in fillings[: 1 if result.design is not None else 3]:  # a design is told by one look
         codes = [filling(sizes[c]) if c in columns else codes for c, codes in enumerate(table.codes)]
         try:
             with warnings.catch_warnings():
@@ -106,8 +106,8 @@ def _changed(estimator: Estimator, table: Table, said: Estimates, columns: Seque
     return changed
 
 
-def _shown(said: Estimates) -> NDArray[np.float64]:
-    return np.stack([said.values, said.variances]) if said.design is None else said.design
+def _shown(result: Estimates) -> NDArray[np.float64]:
+    return np.stack([result.values, result.variances]) if result.design is None else result.design
 
 
 def not_measured(needs: Iterable[frozenset[int]], together: Sequence[frozenset[int]]) -> list[frozenset[int]]:
@@ -146,27 +146,27 @@ def reassign_within_bins(table: Table, columns: Iterable[int], rng: np.random.Ge
 
 
 def _deal(
-    values: Floats, own: Integers, bins: int, others: Sequence[tuple[Integers, int]], rng: np.random.Generator
+    values: Floats, bin_of: Integers, bins: int, others: Sequence[tuple[Integers, int]], rng: np.random.Generator
 ) -> Floats:
-    many = np.bincount(own, minlength=bins + 1)
+    many = np.bincount(bin_of, minlength=bins + 1)
     means, variances = _scores(many[:bins] / max(1, many[:bins].sum()))
-    pull = np.zeros(len(own))
+    pull = np.zeros(len(bin_of))
     for place in range(bins):
-        near = np.flatnonzero((np.abs(own - place) <= 1) & (own < bins))
-        score = means[own[near]]
+        near = np.flatnonzero((np.abs(bin_of - place) <= 1) & (bin_of < bins))
+        score = means[bin_of[near]]
         if len(near) and score.var() > 0:
-            told = _additive(score - score.mean(), [(codes[near], size) for codes, size in others])
-            here = own[near] == place
-            pull[near[here]] = told[here] / max(score.var() - told.var(), LEAST * score.var())
+            effect = _additive(score - score.mean(), [(codes[near], size) for codes, size in others])
+            here = bin_of[near] == place
+            pull[near[here]] = effect[here] / max(score.var() - effect.var(), LEAST * score.var())
     many = np.maximum(many, 1)
-    pull -= (np.bincount(own, pull, minlength=bins + 1) / many)[own]
-    square, inside = np.bincount(own, pull**2, minlength=bins + 1) / many, np.append(variances, 0.0)
-    told = (np.sqrt(1 + 4 * inside * square) - 1) / 2  # v τ
-    score = pull * np.sqrt(told / (1 + told) / np.maximum(square, 1e-300))[own]
-    score += np.sqrt(1 / (1 + told))[own] * rng.standard_normal(len(own))
-    dealt = np.empty_like(values)
-    dealt[np.lexsort((score, own))] = values[np.lexsort((values, own))]
-    return dealt
+    pull -= (np.bincount(bin_of, pull, minlength=bins + 1) / many)[bin_of]
+    square, within = np.bincount(bin_of, pull**2, minlength=bins + 1) / many, np.append(variances, 0.0)
+    precision = (np.sqrt(1 + 4 * within * square) - 1) / 2  # v τ
+    score = pull * np.sqrt(precision / (1 + precision) / np.maximum(square, 1e-300))[bin_of]
+    score += np.sqrt(1 / (1 + precision))[bin_of] * rng.standard_normal(len(bin_of))
+    reassigned = np.empty_like(values)
+    reassigned[np.lexsort((score, bin_of))] = values[np.lexsort((values, bin_of))]
+    return reassigned
 
 
 def _additive(response: Floats, others: Sequence[tuple[Integers, int]]) -> Floats:

@@ -50,7 +50,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         with _Limited(path) as file, zipfile.ZipFile(file) as archive:
             head, arrays = _unpack(archive)
     except FileNotFoundError:
-        raise ModelError(f"no model {path}", hint="gapless fit … -o people.model makes one") from None
+        raise ModelError(f"there is no model file {path}", hint="run gapless fit … -o people.model") from None
     except Exception:  # noqa: BLE001 a damaged archive fails in many ways, and one message says it
         raise ModelError(f"{path} is not a gapless model, or is damaged", hint=_FILE) from None
     version = head["version"]
@@ -58,7 +58,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         older = "fit it again, or use the gapless that wrote it"
         raise ModelError(
             f"{path} is a model file of version {version}, and this gapless reads {READABLE[0]} to {READABLE[-1]}",
-            hint=older if version < VERSION else "a newer gapless",
+            hint=older if version < VERSION else "install a newer version of gapless",
         )
     return head, arrays
 

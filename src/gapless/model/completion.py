@@ -45,16 +45,17 @@ def complete_table(table: Floats, sizes: Sequence[int], steps: int = EM_STEPS) -
             patterns.append((gone, np.maximum(cells, 0.0).sum(axis=gone, keepdims=True)))
     (_, whole), *partial = patterns
     total = sum(float(cells.sum()) for _, cells in patterns)
-    law: Floats = whole + max(1e-9 * total, 1e-300) / whole.size  # every cell possible, also if no row is complete
-    law = law / law.sum()
+    # Every cell stays possible, even if no row is complete.
+    probabilities: Floats = whole + max(1e-9 * total, 1e-300) / whole.size
+    probabilities = probabilities / probabilities.sum()
     for _ in range(steps if partial else 0):
         filled = whole.copy()
         for gone, cells in partial:
-            filled += law * (cells / np.maximum(law.sum(axis=gone, keepdims=True), 1e-300))
+            filled += probabilities * (cells / np.maximum(probabilities.sum(axis=gone, keepdims=True), 1e-300))
         if not filled.sum() > 0:
             break
-        law = filled / filled.sum()
-    return law
+        probabilities = filled / filled.sum()
+    return probabilities
 
 
 def complete_model(

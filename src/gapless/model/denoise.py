@@ -71,8 +71,8 @@ class Denoised(NamedTuple):
     @staticmethod
     def plain(table: Floats) -> "Denoised":
         """A table as it is."""
-        ones = np.ones_like(table)
-        return Denoised(table, ones, ones)
+        unit = np.ones_like(table)
+        return Denoised(table, unit, unit)
 
 
 def denoise(
@@ -138,10 +138,10 @@ def _probability_small(counts: Floats) -> Floats:
     """The posterior probability that each true count is at most `NEAR`, all in units of noise."""
     bins = np.clip(np.floor((counts - _LOWEST) / _WIDTH), 0, len(_SEEN)).astype(np.int64)
     many = np.bincount(bins.ravel(), minlength=len(_SEEN) + 1)[:-1]
-    law = np.full(len(_TRUE), 1 / len(_TRUE))
+    prior = np.full(len(_TRUE), 1 / len(_TRUE))
     for _ in range(STEPS if many.any() else 0):
-        law *= ((many / (_LIKELIHOOD @ law)) @ _LIKELIHOOD) / many.sum()
-    posterior = _LIKELIHOOD * law
+        prior *= ((many / (_LIKELIHOOD @ prior)) @ _LIKELIHOOD) / many.sum()
+    posterior = _LIKELIHOOD * prior
     small = posterior[:, _TRUE <= NEAR].sum(axis=1) / posterior.sum(axis=1)
     return np.append(small, 0.0)[bins]
 

@@ -66,7 +66,7 @@ class Product:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each column."""
-        return tuple(len(law) for law in self.probabilities)
+        return tuple(len(marginal) for marginal in self.probabilities)
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """The probabilities of each combination of cells of these columns."""
@@ -78,21 +78,21 @@ class Product:
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Rows × columns of codes; each column's counts are as near to their expectation as whole numbers are."""
         codes = np.empty((rows, len(self.probabilities)), dtype=np.int64, order="F")
-        for column, one in enumerate(self.probabilities):
-            codes[:, column] = systematic_codes(one, rows, rng)
+        for column, marginal in enumerate(self.probabilities):
+            codes[:, column] = systematic_codes(marginal, rows, rng)
         return codes
 
     def fill(self, given: NDArray[np.int64], chance: UniformDraws) -> NDArray[np.int64]:
         """Rows × columns of codes, those that are -1 drawn: a map of each row and its own draws."""
         codes = given.copy()
-        for column, one in enumerate(self.probabilities):
-            cells = inverse_sample(one[None, :], np.zeros(len(given), dtype=np.int64), chance())
+        for column, marginal in enumerate(self.probabilities):
+            cells = inverse_sample(marginal[None, :], np.zeros(len(given), dtype=np.int64), chance())
             codes[:, column] = np.where(given[:, column] < 0, cells, given[:, column])
         return codes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What a model file holds."""
-        return {str(i): one for i, one in enumerate(self.probabilities)}
+        return {str(i): marginal for i, marginal in enumerate(self.probabilities)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Product:

@@ -106,7 +106,7 @@ class GraphicalModel:
         """
         sizes = tuple(int(size) for size in sizes)
         measurements, zeros = list(measurements), list(zeros)
-        _check(sizes, [(each.columns, each.counts) for each in measurements] + zeros)
+        _check(sizes, [(measurement.columns, measurement.counts) for measurement in measurements] + zeros)
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
@@ -152,8 +152,8 @@ class GraphicalModel:
         columns = tuple(int(column) for column in columns)
         if len(set(columns)) != len(columns) or not set(columns) <= set(range(len(self.sizes))):
             raise ModelError(
-                f"no marginal of columns {columns} in a model of {plural(len(self.sizes), 'column')}",
-                hint=f"different numbers from 0 to {len(self.sizes) - 1}",
+                f"there is no marginal of columns {columns} in a model of {plural(len(self.sizes), 'column')}",
+                hint=f"pass different column numbers from 0 to {len(self.sizes) - 1}",
             )
         home = self.tree.smallest_clique(columns)
         if home is None:
@@ -226,11 +226,11 @@ def _start(
 def _check(sizes: Sizes, tables: Iterable[tuple[Marginal, np.ndarray]]) -> None:
     """Refuse columns without levels, and tables that do not fit the columns they are said to have."""
     if min(sizes, default=1) < 1:
-        raise ModelError(f"a column without levels among sizes {sizes}", hint="every column needs at least one level")
+        raise ModelError(f"every column needs at least one level, got sizes {sizes}", hint="pass sizes of 1 or more")
     for columns, table in tables:
         known = all(0 <= column < len(sizes) for column in columns) and len(set(columns)) == len(columns)
         if not known or table.shape != tuple(sizes[column] for column in columns):
             raise ModelError(
                 f"a table of shape {table.shape} does not fit columns {columns}",
-                hint=f"different columns from 0 to {len(sizes) - 1}, one axis each, as long as the column has levels",
+                hint=f"pass different columns from 0 to {len(sizes) - 1}, and an axis for each one's levels",
             )

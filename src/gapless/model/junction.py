@@ -14,8 +14,9 @@ number is the price of a model, known before anything is fitted.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from math import prod
+from operator import or_
 
 Sizes = tuple[int, ...]
 Clique = tuple[int, ...]
@@ -179,10 +180,7 @@ def _weight(mask: int, _neighbours: list[int], sizes: Sizes) -> int:
 
 def _fill(mask: int, neighbours: list[int], _sizes: Sizes) -> int:
     """Twice the number of pairs that would become neighbours."""
-    missing = 0
-    for column in _members(mask):
-        missing += (mask & ~neighbours[column]).bit_count()
-    return missing
+    return sum((mask & ~neighbours[column]).bit_count() for column in _members(mask))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -193,18 +191,10 @@ def _cells(mask: int, sizes: Sizes) -> int:
 
 def _mask(columns: Iterable[int]) -> int:
     """Columns as the bits of a number."""
-    mask = 0
-    for column in columns:
-        mask |= 1 << column
-    return mask
+    return reduce(or_, (1 << column for column in columns), 0)
 
 
 @lru_cache(maxsize=1 << 16)
 def _members(mask: int) -> tuple[int, ...]:
     """The columns in a bit mask, ascending."""
-    members = []
-    while mask:
-        low = mask & -mask
-        members.append(low.bit_length() - 1)
-        mask ^= low
-    return tuple(members)
+    return tuple(column for column in range(mask.bit_length()) if mask >> column & 1)

@@ -36,19 +36,19 @@ class Measurement:
         if len(set(self.columns)) != len(self.columns) or self.counts.ndim != len(self.columns):
             raise ModelError(
                 f"a measurement of columns {self.columns} cannot have counts of shape {self.counts.shape}",
-                hint="one axis of counts per column, each column once",
+                hint="pass one axis of counts for each column, and name each column once",
             )
         if not (self.noise_std >= 0 and np.isfinite(self.counts).all()):
             raise ModelError(
-                f"a measurement of columns {self.columns} with noise_std={self.noise_std} or counts not finite",
+                f"a measurement of columns {self.columns} needs finite counts and noise_std >= 0, got {self.noise_std}",
                 hint=Hint("pass finite counts, and ", Argument("noise_std"), " of 0 or more"),
             )
         object.__setattr__(self, "noise_std", max(float(self.noise_std), LEAST_NOISE))
 
     def scaled_to(self, total: float) -> "Measurement":
         """Counts and noise scaled to another total; a sum that is mostly noise is taken for no less than its noise."""
-        own = max(1.0, float(self.counts.sum()), self.noise_std * sqrt(self.counts.size))
-        return Measurement(self.columns, self.counts * (total / own), self.noise_std * (total / own))
+        known_total = max(1.0, float(self.counts.sum()), self.noise_std * sqrt(self.counts.size))
+        return Measurement(self.columns, self.counts * (total / known_total), self.noise_std * (total / known_total))
 
 
 def project_to_simplex(values: Floats, total: float) -> Floats:
@@ -65,7 +65,7 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
 
 def estimate_total(measurements: Iterable[Measurement]) -> float:
     """The number of rows that all measurements together speak for: inverse-variance mean of their sums."""
-    known = [(float(each.counts.sum()), each.noise_std**-2 / each.counts.size) for each in measurements]
+    known = [(float(table.counts.sum()), table.noise_std**-2 / table.counts.size) for table in measurements]
     weight = sum(precision for _, precision in known)
     return sum(total * precision for total, precision in known) / weight if known else 0.0
 
@@ -79,14 +79,14 @@ def reconcile(
     """
     precisions: dict[Marginal, float] = {}
     effects: dict[Marginal, tuple[Floats, float]] = {(): (np.array(0.0), 0.0)}
-    for each in measurements:
-        columns, precision = tuple(sorted(each.columns)), each.noise_std**-2
+    for measurement in measurements:
+        columns, precision = tuple(sorted(measurement.columns)), measurement.noise_std**-2
         precisions[columns] = precisions.get(columns, 0.0) + precision
         for part in _subsets(columns):
             weight = precision / prod(sizes[column] for column in columns if column not in part)
             old, known = effects.get(part, (np.array(0.0), 0.0))
-            new = (known * old + weight * _effect(marginalize(each.counts, each.columns, part))) / (known + weight)
-            effects[part] = (new, known + weight)
+            effect = _effect(marginalize(measurement.counts, measurement.columns, part))
+            effects[part] = (known * old + weight * effect) / (known + weight), known + weight
     effects[()] = (np.array(float(total)), 1.0)
     return {columns: (_assemble(sizes, columns, effects), 1 / sqrt(known)) for columns, known in precisions.items()}
 
@@ -112,14 +112,14 @@ def pooled_margin(columns: Marginal, tables: Iterable[Measurement]) -> tuple[Flo
     return total / precision if precision else total, precision
 
 
-def contract(one: Floats, axes: Marginal, other: Floats, others: Marginal, out: Marginal) -> Floats:
-    """Multiply two tables and sum out what is not in `out`, as one batched matrix product."""
-    size = dict(zip(axes + others, one.shape + other.shape, strict=True))
+def contract(table: Floats, axes: Marginal, other: Floats, others: Marginal, out: Marginal) -> Floats:
+    """Multiply two tables and sum out the columns that are not in `out`, as one batched matrix product."""
+    size = dict(zip(axes + others, table.shape + other.shape, strict=True))
     batch = tuple(column for column in axes if column in others and column in out)
     gone = tuple(column for column in axes if column in others and column not in out)
     left = tuple(column for column in axes if column in out and column not in others)
     right = tuple(column for column in others if column in out and column not in axes)
-    first = marginalize(one, axes, batch + left + gone)
+    first = marginalize(table, axes, batch + left + gone)
     second = marginalize(other, others, batch + gone + right)
     cells = [prod(size[column] for column in part) for part in (batch, left, gone, right)]
     result = multiply(first.reshape(cells[0], cells[1], cells[2]), second.reshape(cells[0], cells[2], cells[3]))

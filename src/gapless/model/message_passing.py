@@ -48,10 +48,11 @@ class JunctionTreeInference:
             )
         self.tables = [np.zeros([sizes[column] for column in bag]) for bag in tree.cliques]
         self.flat = [table.reshape(tree.cells_of(tree.separator(place)), -1) for place, table in enumerate(self.tables)]
-        self.links: list[tuple[list[int], tuple[int, ...]]] = []  # the message's shape in the parent, axes summed out
+        self.links = [  # the shape of each message in its parent, and the axes that are summed out
+            _broadcast_shape(tree.cliques[parent], tree.separator(place), sizes)
+            for place, parent in enumerate(tree.parents)
+        ]
         self.messages = [np.zeros((len(flat), 1)) for flat in self.flat]
-        for place, parent in enumerate(tree.parents):
-            self.links.append(_broadcast_shape(tree.cliques[parent], tree.separator(place), sizes))
         self.marginals: list[_MarginalView] = []
         self.slots: list[list[_MarginalView]] = [[] for _ in tree.cliques]
         self.theta = np.concatenate([np.empty(0), *(table.ravel() for table in potentials.values())])
@@ -143,10 +144,10 @@ class JunctionTreeInference:
         excess = dict.fromkeys(shown, 0.0)
         pairs = {columns: pair_margins(columns, table.counts, unmerged) for columns, (table, _) in shown.items()}
         for step in CLOSE_STEPS:
-            aims = {
+            targets = {
                 columns: aim._replace(pair_margins=pairs[columns]) for columns, aim in fit_targets(shown, step).items()
             }
-            excess |= self.sweep(aims, total)
+            excess |= self.sweep(targets, total)
         return excess
 
     def sweep(self, targets: Mapping[Marginal, FitTarget], total: float) -> dict[Marginal, float]:
@@ -186,8 +187,8 @@ class JunctionTreeInference:
     def conditional(self, place: int) -> Floats:
         """The probabilities of a bag given the columns it shares with its parent."""
         flat = self.flat[place]
-        law: Floats = flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
-        return law.reshape(self.tables[place].shape)
+        conditional: Floats = flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
+        return conditional.reshape(self.tables[place].shape)
 
     def distant_marginal(self, columns: Marginal) -> Floats:
         """A marginal of columns that meet in no bag: laws are carried up the tree until all have met."""
@@ -198,14 +199,14 @@ class JunctionTreeInference:
         while place == len(tree.cliques) or len(below[place]) < len(columns):
             place -= 1
             bag, link = tree.cliques[place], tree.separator(place)
-            told = [kid for kid in tree.children[place] if below[kid]]
-            own = tuple(column for column in bag[len(link) :] if column in columns)
-            below[place] = own + sum((below[kid] for kid in told), ())
+            active = [kid for kid in tree.children[place] if below[kid]]
+            introduced = tuple(column for column in bag[len(link) :] if column in columns)
+            below[place] = introduced + sum((below[kid] for kid in active), ())
             met = len(below[place]) == len(columns)
             keep = columns if met else link + below[place]
             table, axes = self.tables[place] if met else self.conditional(place), bag
-            for number, kid in enumerate(told, start=1):
-                later = {column for other in told[number:] for column in tree.separator(other)}
+            for number, kid in enumerate(active, start=1):
+                later = {column for other in active[number:] for column in tree.separator(other)}
                 out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
                 if tree.cells_of(out) > LARGEST_TABLE:
                     raise ModelError(
@@ -226,33 +227,35 @@ class JunctionTreeInference:
         """
         tree, needed = self.tree, set(chain.from_iterable(wanted))
         found: dict[Marginal, Floats] = {}
-        told: dict[int, _Conditionals] = {}
+        sent: dict[int, _Conditionals] = {}
         for place in range(len(tree.cliques) - 1, -1, -1):
             bag, up = tree.cliques[place], tree.separator(place)
             branches: dict[Marginal, list[_Conditionals]] = {}
             for column in needed.intersection(bag[len(up) :]):
                 branches.setdefault((column,), []).append(_Conditionals.known(column, tree.sizes[column]))
             for kid in tree.children[place]:
-                branches.setdefault(tree.separator(kid), []).append(told.pop(kid))
-            groups = {link: _Conditionals.beside(laws) for link, laws in sorted(branches.items())}
-            for (one, left), (other, right) in combinations_with_replacement(groups.items(), 2):
+                branches.setdefault(tree.separator(kid), []).append(sent.pop(kid))
+            groups = {link: _Conditionals.beside(parts) for link, parts in sorted(branches.items())}
+            for (left_link, left), (right_link, right) in combinations_with_replacement(groups.items(), 2):
                 fresh = [pair for pair in product(left.spans, right.spans) if tuple(sorted(pair)) in wanted]
                 fresh = [(a, b) for a, b in fresh if left.spans[a][0] != right.spans[b][0]]
                 if fresh:
-                    union = tuple(dict.fromkeys(one + other))
+                    union = tuple(dict.fromkeys(left_link + right_link))
                     joint = marginalize(self.tables[place], bag, union)
-                    reach = left.through(joint, union, one, other, tree.sizes)
+                    reach = left.through(joint, union, left_link, right_link, tree.sizes)
                 for a, partners in groupby(fresh, key=itemgetter(0)):
                     block = multiply(reach[:, left.spans[a][1]].T, right.matrix)
                     for _, b in partners:
                         table = block[:, right.spans[b][1]]
                         found[min(a, b), max(a, b)] = table.copy() if a < b else table.T.copy()
             heard = [_Conditionals({}, np.empty((tree.cells_of(up), 0)))]
-            for link, laws in groups.items():
+            for link, parts in groups.items():
                 union = tuple(dict.fromkeys(up + link))
-                matrix = laws.through(marginalize(self.conditional(place), bag, union), union, link, up, tree.sizes)
-                heard.append(_Conditionals({column: (place, span) for column, (_, span) in laws.spans.items()}, matrix))
-            told[place] = _Conditionals.beside(heard)
+                matrix = parts.through(marginalize(self.conditional(place), bag, union), union, link, up, tree.sizes)
+                heard.append(
+                    _Conditionals({column: (place, span) for column, (_, span) in parts.spans.items()}, matrix)
+                )
+            sent[place] = _Conditionals.beside(heard)
         return found
 
 
@@ -272,14 +275,14 @@ class _Conditionals:
         return _Conditionals({column: (-1 - column, slice(0, size))}, np.eye(size))
 
     @staticmethod
-    def beside(laws: Sequence["_Conditionals"]) -> "_Conditionals":
+    def beside(parts: Sequence["_Conditionals"]) -> "_Conditionals":
         """All of them in one matrix."""
         spans, begin = {}, 0
-        for each in laws:
-            for column, (branch, span) in each.spans.items():
+        for part in parts:
+            for column, (branch, span) in part.spans.items():
                 spans[column] = branch, slice(span.start + begin, span.stop + begin)
-            begin += each.matrix.shape[1]
-        return _Conditionals(spans, np.hstack([each.matrix for each in laws]))
+            begin += part.matrix.shape[1]
+        return _Conditionals(spans, np.hstack([part.matrix for part in parts]))
 
     def through(self, joint: Floats, axes: Marginal, link: Marginal, out: Marginal, sizes: Sizes) -> Floats:
         """Exchange the link for other columns, given how the two go together."""
@@ -298,14 +301,14 @@ class _MarginalView:
         self.where = where
         self.shape = [sizes[column] for column in columns]
         self.order = sorted(range(len(columns)), key=lambda axis: bag.index(columns[axis])) if bag else []
-        self.inside = tuple(slice(None) if column in columns else None for column in bag)
+        self.expand = tuple(slice(None) if column in columns else None for column in bag)
         self.gone = _broadcast_shape(bag, columns, sizes)[1]
         self.potential = self.seen(engine.theta[where])
         self.marginal = engine.mu[where].reshape(self.shape).transpose(self.order)
 
     def seen(self, values: Floats) -> Floats:
         """A view with the axes of the bag."""
-        return values.reshape(self.shape).transpose(self.order)[self.inside]
+        return values.reshape(self.shape).transpose(self.order)[self.expand]
 
 
 def _broadcast_shape(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int], tuple[int, ...]]:

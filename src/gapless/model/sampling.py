@@ -40,16 +40,16 @@ def systematic_by_group(probabilities: Floats, groups: Integers, rng: np.random.
     sizes = np.bincount(groups, minlength=len(probabilities))
     present = np.flatnonzero(sizes)
     sizes = sizes[present]
-    law = probabilities[present]
-    expected = law * (sizes / law.sum(axis=1))[:, None]
+    shares = probabilities[present]
+    expected = shares * (sizes / shares.sum(axis=1))[:, None]
     certain = np.floor(expected)
     fractions = np.cumsum(expected - certain, axis=1)
     rest = (sizes - certain.sum(axis=1))[:, None]
     last = np.maximum(fractions[:, -1:], 1e-300)
     fractions = np.where(fractions >= last, rest, fractions * (rest / last))  # ends on a whole number, exactly
-    marks = np.floor(fractions + rng.random((len(present), 1)))  # systematic: one comb per group, teeth 1 apart
-    times = (certain + np.diff(marks, axis=1, prepend=0.0)).astype(np.int64)
-    cells = np.repeat(np.tile(np.arange(law.shape[1]), len(present)), times.ravel())
+    reached = np.floor(fractions + rng.random((len(present), 1)))  # systematic: one comb per group, teeth 1 apart
+    times = (certain + np.diff(reached, axis=1, prepend=0.0)).astype(np.int64)
+    cells = np.repeat(np.tile(np.arange(shares.shape[1]), len(present)), times.ravel())
     shuffled = rng.permutation(len(groups))
     key = groups.astype(np.uint16) if len(probabilities) <= 1 << 16 else groups  # 16 bits are sorted by radix
     chosen = np.empty(len(groups), dtype=np.int64)
@@ -67,10 +67,10 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, 
     for speed, but no sum, peak or comparison runs over more than one state of knowledge. Imputation of private rows
     stands on this (docs/proofs/stability.md).
     """
-    laws = []
+    conditionals = []
     for bag, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
         joint = table.reshape(tree.cells_of(bag[:shared]), -1)
-        laws.append((joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)).reshape(table.shape))
+        conditionals.append((joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)).reshape(table.shape))
     first, who = _distinct(_ravel_all(given + 1, [size + 1 for size in tree.sizes]))
     spans = np.where(given[first] < 0, tree.sizes, 1)
     links = map(tree.separator, range(len(tree.cliques)))
@@ -81,7 +81,7 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, 
     draws = [chance() for _ in tree.cliques]
     for begin, end in pairwise(ends.tolist()):
         rows = order[slice(*np.searchsorted(who[order], [begin, end]))]
-        evidence = _ConditionalSampler(tree, laws, given[first[begin:end]])
+        evidence = _ConditionalSampler(tree, conditionals, given[first[begin:end]])
         codes[rows] = evidence.draw(who[rows] - begin, [draw[rows] for draw in draws])
     return codes
 
@@ -119,9 +119,9 @@ class _ConditionalSampler:
                 for begin, end in self._portions(len(first), free):
                     some = first[begin:end]
                     weights = self._weights(place, who[some], codes[some], free).reshape(len(some), -1)
-                    inside = slice(*np.searchsorted(group, [begin, end]))
-                    cells = inverse_sample(weights, group[inside] - begin, draws[place][rows[inside]])
-                    _unravel(codes, rows[inside], cells, free, self.tree)
+                    places = slice(*np.searchsorted(group, [begin, end]))
+                    cells = inverse_sample(weights, group[places] - begin, draws[place][rows[places]])
+                    _unravel(codes, rows[places], cells, free, self.tree)
         return codes
 
     def _send(self, place: int) -> None:
@@ -139,8 +139,8 @@ class _ConditionalSampler:
                 weights = self._weights(place, some, self.given[some], free)
                 total = weights.reshape(len(some), entries[some[0]], -1).sum(axis=2)
                 peak = total.max(axis=1, keepdims=True)
-                inside = begins[some, None] + np.arange(total.shape[1])
-                message[inside] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
+                places = begins[some, None] + np.arange(total.shape[1])
+                message[places] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
 
     def _patterns(self, columns: Marginal) -> Iterator[tuple[NDArray[np.bool_], Marginal]]:
         """The states that lack the same ones of these columns."""
@@ -166,10 +166,10 @@ class _ConditionalSampler:
         weights = np.empty((len(who), *(sizes[column] if column in free else 1 for column in bag)))
         weights[...] = self.conditionals[place][tuple(entries(column, codes[:, column]) for column in bag)]
         for kid in self.tree.children[place]:
-            inside = self.begins[kid][who].reshape(upright)
+            places = self.begins[kid][who].reshape(upright)
             for column, stride in self.strides[kid].items():
-                inside = inside + stride[who].reshape(upright) * entries(column, codes[:, column])
-            weights *= self.messages[kid][inside]
+                places = places + stride[who].reshape(upright) * entries(column, codes[:, column])
+            weights *= self.messages[kid][places]
         return weights
 
 
@@ -182,11 +182,11 @@ def inverse_sample(weights: Floats, groups: Integers, draws: Floats) -> Integers
     steps = np.cumsum(weights, axis=1)
     steps = np.where(steps[:, -1:] > 0, steps, np.arange(1.0, weights.shape[1] + 1))  # nothing possible: evenly
     total = steps[groups, -1]
-    marks = np.minimum(draws * total, np.nextafter(total, 0))  # below the last step also after rounding
+    thresholds = np.minimum(draws * total, np.nextafter(total, 0))  # below the last step also after rounding
     low, high = np.zeros(len(groups), dtype=np.int64), np.full(len(groups), weights.shape[1] - 1)
     for _ in range(int(weights.shape[1]).bit_length()):  # the first step above the mark, by halving
         middle = (low + high) // 2
-        above = steps[groups, middle] > marks
+        above = steps[groups, middle] > thresholds
         low, high = np.where(above | (low == high), low, middle + 1), np.where(above, middle, high)
     return low
 

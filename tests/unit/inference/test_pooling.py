@@ -172,7 +172,7 @@ def test_questions_that_count_one_table_are_refused(copies):
         gl.pool(copies, gl.Count())
     with pytest.raises(gl.errors.ModelError, match="pool\\(\\) takes copies, not a Table"):
         gl.pool(copies[0], gl.Mean("age"))
-    with pytest.raises(gl.errors.ModelError, match="an estimator that is a str"):
+    with pytest.raises(gl.errors.ModelError, match="takes a question or a function, not a str"):
         gl.pool(copies, "mean(age)")
 
 
@@ -498,7 +498,7 @@ def test_groups_of_a_column_with_one_cell_are_those_of_all_rows(tmp_path):
 
 def test_a_function_of_chance_is_refused(copies):
     rng = np.random.default_rng(8)
-    with pytest.raises(gl.errors.ModelError, match="two answers for one table\n  Try: a fixed seed"):
+    with pytest.raises(gl.errors.ModelError, match="two results for one table\n  Try: use a fixed seed"):
         gl.pool(copies, lambda _: (rng.random(), 1.0))
 
 

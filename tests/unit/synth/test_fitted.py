@@ -87,7 +87,10 @@ def test_a_model_of_a_test_stays_one_in_its_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("version", "hint"),
-    [(1, "fit it again, or use the gapless that wrote it"), (archive.VERSION + 1, "a newer gapless")],
+    [
+        (1, "fit it again, or use the gapless that wrote it"),
+        (archive.VERSION + 1, "install a newer version of gapless"),
+    ],
 )
 def test_a_model_file_of_another_version_is_refused(version, hint, tmp_path):
     of_a_test(tmp_path).save(tmp_path / "m")

@@ -77,6 +77,11 @@ class Adam:
 LARGEST_PARAMETER = 2.0**20  # parameters are kept within this, so that a training that runs away stays finite
 
 
+def bounded(numbers: Floats) -> Floats:
+    """Clip parameters or gradients to ±`LARGEST_PARAMETER`."""
+    return np.clip(numbers, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingState:
     """Where a training stands. All of it follows from noisy sums, and is public."""
@@ -142,7 +147,7 @@ class NetworkTraining:
     def follow(self, state: TrainingState, noisy: Floats, step: int) -> TrainingState:
         """A step of the optimizer."""
         move, moments = self.optimizer.move(state.moments, noisy / self.batch_size, step, self.network.shapes)
-        numbers = np.clip(state.parameters + move, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+        numbers = bounded(state.parameters + move)
         return TrainingState(numbers, self.network.unpack(numbers), moments)
 
     def outcome(self, state: TrainingState) -> Floats:

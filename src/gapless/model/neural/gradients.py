@@ -23,7 +23,7 @@ differently, rows are multiplied one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -180,22 +180,19 @@ class EmbeddingGradients:
 
     def total(self, weights: Floats) -> Floats:
         """The weighted sum, table after table."""
-        kept, slopes, *codes = _kept(weights, self.slopes, *self.codes)
-        return self._lines(slopes * kept[:, None, None], codes)
+        return self._lines(weights, np.asarray)
 
     def integer_total(self, weights: Floats) -> Floats:
         """The same of slopes that are cut to whole numbers."""
-        kept, slopes, *codes = _kept(weights, self.slopes, *self.codes)
-        return self._lines(np.trunc(slopes * kept[:, None, None]), codes)
+        return self._lines(weights, np.trunc)
 
-    def _lines(self, scaled: Floats, codes: Sequence[NDArray[np.integer]]) -> Floats:
-        """What rows add to the lines that they look up."""
-        return np.concatenate(
-            [
-                (np.equal.outer(np.arange(size), code).astype(np.float64) @ scaled[:, column]).ravel()
-                for column, (code, size) in enumerate(zip(codes, self.sizes, strict=True))
-            ]
-        )
+    def _lines(self, weights: Floats, cut: Callable[[Floats], Floats]) -> Floats:
+        """The sum of the weighted slopes, each cut by this function, at the lines that the rows look up."""
+        kept, slopes, *codes = _kept(weights, self.slopes, *self.codes)
+        scaled, sums = cut(slopes * kept[:, None, None]), []
+        for column, (code, size) in enumerate(zip(codes, self.sizes, strict=True)):
+            sums.append((np.equal.outer(np.arange(size), code).astype(np.float64) @ scaled[:, column]).ravel())
+        return np.concatenate(sums)
 
 
 @dataclass(frozen=True, slots=True)

@@ -305,8 +305,8 @@ class Chain(Layers):
     def forward(self, weights: list[Any], inputs: Any) -> tuple[Any, list[Any]]:
         """Through all layers."""
         memories = []
-        for layer, own in zip(self.layers, weights, strict=True):
-            inputs, memory = layer.forward(own, inputs)
+        for layer, part in zip(self.layers, weights, strict=True):
+            inputs, memory = layer.forward(part, inputs)
             memories.append(memory)
         return inputs, memories
 
@@ -318,8 +318,8 @@ class Chain(Layers):
         onward: Floats | None = slopes
         for place in reversed(range(len(self.layers))):
             layer = self.layers[place]
-            onward, own = layer.backward(weights[place], memory[place], onward, to_inputs=to_inputs or place > 0)  # type: ignore[arg-type]
-            found = own + found
+            onward, gradients = layer.backward(weights[place], memory[place], onward, to_inputs=to_inputs or place > 0)  # type: ignore[arg-type]
+            found = gradients + found
         return onward, found
 
 
@@ -329,7 +329,7 @@ class Sum(Layers):
 
     def forward(self, weights: list[Any], inputs: Any) -> tuple[Floats, list[Any]]:
         """The sum of what each layer gives."""
-        results = [layer.forward(own, inputs) for layer, own in zip(self.layers, weights, strict=True)]
+        results = [layer.forward(part, inputs) for layer, part in zip(self.layers, weights, strict=True)]
         return np.asarray(sum(outputs for outputs, _ in results)), [memory for _, memory in results]
 
     def backward(
@@ -337,10 +337,10 @@ class Sum(Layers):
     ) -> tuple[Floats | None, list[RowGradients]]:
         """The same slopes for each layer."""
         results = [
-            layer.backward(own, kept, slopes, to_inputs=to_inputs)
-            for layer, own, kept in zip(self.layers, weights, memory, strict=True)
+            layer.backward(part, kept, slopes, to_inputs=to_inputs)
+            for layer, part, kept in zip(self.layers, weights, memory, strict=True)
         ]
-        found = [gradient for _, own in results for gradient in own]
+        found = [gradient for _, gradients in results for gradient in gradients]
         back = [slopes for slopes, _ in results if slopes is not None]
         return np.asarray(sum(back)) if to_inputs else None, found
 

@@ -43,7 +43,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.neural.descent import LARGEST_PARAMETER, Adam, Moments
+from gapless.model.neural.descent import Adam, Moments, bounded
 from gapless.model.neural.gradients import JointGradients
 from gapless.model.neural.layers import Layer, PairwiseCritic, one_hot, split
 from gapless.privacy.sgd import Block, RowGradients
@@ -87,10 +87,10 @@ class Generator:
         begins = np.cumsum([0, *map(len, self.marginals)])
         which = rng.integers(len(self.given), size=rows)
         draws, codes = rng.random(rows), np.zeros(rows, dtype=np.int64)
-        for place, law in enumerate(self.marginals):
+        for place, marginal in enumerate(self.marginals):
             mine = which == place
-            cells = np.flatnonzero(law)
-            steps = np.cumsum(law[cells] / law.sum())
+            cells = np.flatnonzero(marginal)
+            steps = np.cumsum(marginal[cells] / marginal.sum())
             codes[mine] = cells[np.minimum(np.searchsorted(steps, draws[mine]), len(cells) - 1)]
         shown = np.zeros((rows, begins[-1]))
         shown[np.arange(rows), begins[which] + codes] = 1.0
@@ -245,12 +245,8 @@ class Game:
     def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
         """Remember the noisy sum; then the generators' steps."""
         kept = 1 - 1 / self.memory
-        return self.play_rounds(
-            state,
-            kept * state.remembered
-            + (1 - kept) * np.clip(noisy / self.batch_size, -LARGEST_PARAMETER, LARGEST_PARAMETER),
-            step,
-        )
+        remembered = kept * state.remembered + (1 - kept) * bounded(noisy / self.batch_size)
+        return self.play_rounds(state, remembered, step)
 
     def outcome(self, state: GameState) -> Floats:
         """What is remembered of private rows, then the mean of where each generator stood."""
@@ -300,7 +296,7 @@ class Game:
         targets, made = split(remembered, self._sizes), self.generate(players, self.made, rng)
         for side, player, target, shown in zip(self.sides, players, targets, made, strict=True):
             halves = itertools.permutations(np.split(shown.points, 2))
-            slopes = np.concatenate([self._slopes(side, target, own, against) for own, against in halves])
+            slopes = np.concatenate([self._slopes(side, target, part, against) for part, against in halves])
             moved.append(self._step_one(side, player, shown, slopes, turn))
         return tuple(moved)
 
@@ -312,9 +308,7 @@ class Game:
             slopes = slopes * shown.seen
         gradient = side.generator.backward(shown.weights, shown.memory, slopes @ side.cell_points.T)
         move, moments = self.optimizer.move(player.moments, gradient, turn, side.generator.network.shapes)
-        return replace(
-            player, parameters=np.clip(player.parameters + move, -LARGEST_PARAMETER, LARGEST_PARAMETER), moments=moments
-        )
+        return replace(player, parameters=bounded(player.parameters + move), moments=moments)
 
     def _slopes(self, side: Opponents, target: Floats, points: Floats, against: Floats) -> Floats:
         """Of what is to fall, by these points, with the best critic of what is remembered against other made points.
@@ -370,8 +364,8 @@ class _TeacherGame:
         ends = np.searchsorted(teacher[order], np.arange(self.teachers + 1))
         found = np.zeros((self.teachers, free.size), dtype=np.int64)
         for place in np.flatnonzero(np.diff(ends)):
-            own = shown[order[ends[place] : ends[place + 1]]]
-            found[place] = (own.T @ own).ravel()[free]
+            part = shown[order[ends[place] : ends[place + 1]]]
+            found[place] = (part.T @ part).ravel()[free]
         return found
 
     def prepare(self, sums: Integers) -> tuple[Floats, ...]:
@@ -427,7 +421,7 @@ class VoteGame(_TeacherGame):
     def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
         """The student's step, then those of generators."""
         points, _ = self._candidates(state, step)
-        share = np.clip(noisy / self.teachers, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+        share = bounded(noisy / self.teachers)
         share = (share - share.mean()) / len(points)  # their sum is 0, so products need not be centred
         moved = ((points.T * share) @ points).ravel()[self.game.sides[0].critic.mask.free]
         return self.game.play_rounds(state, state.remembered + self.rate(step) * moved, step)
@@ -473,5 +467,5 @@ class GradientGame(_TeacherGame):
     def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
         """A step of each generator along its noisy slopes."""
         up = noisy.reshape(len(self.game.sides), self.made, -1)
-        slopes = [own[:, : side.cell_points.shape[1]] for own, side in zip(up, self.game.sides, strict=True)]
+        slopes = [part[:, : side.cell_points.shape[1]] for part, side in zip(up, self.game.sides, strict=True)]
         return self.game.step_along(state, slopes, step, self._chance(step))

@@ -81,8 +81,8 @@ class Adversarial(Synthesizer):
             whole("steps", self.steps, error=ModelError, least=1)
         if (cells := sum(fitting.sizes)) ** 2 > MOST_NUMBERS:
             raise ModelError(
-                f"all columns together have {cells:,} cells, too many for one critic: {isqrt(MOST_NUMBERS):,} at most",
-                hint="another method, or fewer levels or bins",
+                f"all columns together have {cells:,} cells, but one critic takes at most {isqrt(MOST_NUMBERS):,}",
+                hint="choose another method, or declare fewer levels or bins",
             )
 
     @one_thread()
@@ -90,13 +90,13 @@ class Adversarial(Synthesizer):
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = FitContext(self, table, spend=spend, progress=progress)
         left, several = fitting.prepare(), len(fitting.columns) > 1
-        laws = fitting.column_probabilities(left * COLUMNS_SHARE if several else left)
-        sides = self.opponents(fitting, laws)
+        marginals = fitting.column_probabilities(left * COLUMNS_SHARE if several else left)
+        sides = self.opponents(fitting, marginals)
         game = self.game(fitting, sides)
-        played = self.play(fitting, game, laws) if several else None
+        played = self.play(fitting, game, marginals) if several else None
         players = game.averages(played.released.value) if played else [np.zeros_like(side.initial) for side in sides]
-        made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, players, strict=True)]
-        filled, gapped = self.model(fitting, made, laws)
+        made = [GeneratorModel.of(side.generator, parameters) for side, parameters in zip(sides, players, strict=True)]
+        filled, gapped = self.model(fitting, made, marginals)
         critic = None
         if played and played.critic:
             critic = Critic.from_release(played.released, sides[0], gapped or filled, played.critic)
@@ -111,19 +111,19 @@ class Adversarial(Synthesizer):
         """Settings that the model's facts name."""
         return {}
 
-    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
+    def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Generators and critics; by default of rows alone, in which gaps are cells if they are counted."""
-        return [row_opponents(fitting, laws, fitting.sizes)]
+        return [row_opponents(fitting, marginals, fitting.sizes)]
 
     def model(
-        self, fitting: FitContext, made: Sequence[GeneratorModel], laws: Sequence[Floats]
+        self, fitting: FitContext, made: Sequence[GeneratorModel], marginals: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
         """The distribution of complete rows, and perhaps of rows with their gaps."""
-        raked = made[0].raked(laws)
+        raked = made[0].raked(marginals)
         if not fitting.extended:
             return raked, None
         sizes = [column.size for column in fitting.schema.columns]
-        return raked.restricted(sizes).raked(condition_on_first_cells(laws, sizes)), raked
+        return raked.restricted(sizes).raked(condition_on_first_cells(marginals, sizes)), raked
 
     @property
     def step_count(self) -> int:
@@ -143,7 +143,7 @@ class Adversarial(Synthesizer):
             averaged=AVERAGED,
         )
 
-    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> GameResult:
+    def play(self, fitting: FitContext, game: Game, marginals: Sequence[Floats]) -> GameResult:
         """Train the critics with what is left of the grant."""
         steps = self.step_count
         rows = training_rows(fitting.prepared, game, progress=lambda step: fitting.notify("training", step, steps))
@@ -152,35 +152,35 @@ class Adversarial(Synthesizer):
             rows.distance,
             rate=RATE,
             steps=steps,
-            clip=typical_clip(game.sides, laws),
+            clip=typical_clip(game.sides, marginals),
             numbers=game.numbers,
         )
         released = fitting.grant.release(rows, training, what="critics")
         kept = 1 - 1 / game.memory
-        one = training.noise_std / game.batch_size * (1 - kept)  # of each step, what stays is a geometric series
-        noise_std = one * np.sqrt((1 - kept ** (2 * steps)) / (1 - kept**2))
+        step_std = training.noise_std / game.batch_size * (1 - kept)  # of each step, what stays is a geometric series
+        noise_std = step_std * np.sqrt((1 - kept ** (2 * steps)) / (1 - kept**2))
         return GameResult(released, CriticFacts(kept=1 - kept**steps, noise_std=float(noise_std), clip=training.clip))
 
 
 def row_opponents(
     fitting: FitContext,
-    laws: Sequence[Floats],
+    marginals: Sequence[Floats],
     sizes: Sequence[int],
     *,
     given: Sequence[int] = (),
     decoder: Floats | None = None,
 ) -> Opponents:
     """The generator of rows whose columns have these cells, and its critic."""
-    own = condition_on_first_cells(laws, sizes)
+    observed = condition_on_first_cells(marginals, sizes)
     codes = [column.extended_size for column in fitting.schema.columns]
-    heads = [np.eye(size) - law for size, law in zip(sizes, own, strict=True)]
+    heads = [np.eye(size) - marginal for size, marginal in zip(sizes, observed, strict=True)]
     lines = [np.pad(points, ((0, many - len(points)), (0, 0))) for points, many in zip(heads, codes, strict=True)]
-    known = tuple(own[column] for column in given)
+    known = tuple(observed[column] for column in given)
     generator = Generator(
         network=network(NOISE + sum(map(len, known)), HIDDEN, sum(sizes) if decoder is None else len(decoder)),
         sizes=tuple(sizes),
         noise=NOISE,
-        bias=np.log(np.concatenate(own)),
+        bias=np.log(np.concatenate(observed)),
         decoder=decoder,
         given=tuple(given),
         marginals=known,
@@ -188,9 +188,9 @@ def row_opponents(
     return Opponents.of(generator, lines, heads)
 
 
-def condition_on_first_cells(laws: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
+def condition_on_first_cells(marginals: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
     """The law of each column given that it is in its first cells."""
-    return [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
+    return [marginal[:size] / marginal[:size].sum() for marginal, size in zip(marginals, sizes, strict=True)]
 
 
 def teacher_count(fitting: FitContext) -> int:
@@ -200,12 +200,15 @@ def teacher_count(fitting: FitContext) -> int:
     return max(2, min(TEACHERS, MOST_LESSONS // max(1, kept)))
 
 
-def typical_clip(sides: Sequence[Opponents], laws: Sequence[Floats]) -> float:
+def typical_clip(sides: Sequence[Opponents], marginals: Sequence[Floats]) -> float:
     """Where gradients are cut: by the length that they have if columns are independent, with their released laws."""
     square = 0.0
     for side in sides:
         means = np.array(
-            [law @ (lines[: len(law)] ** 2).sum(axis=1) for law, lines in zip(laws, side.code_points, strict=True)]
+            [
+                marginal @ (lines[: len(marginal)] ** 2).sum(axis=1)
+                for marginal, lines in zip(marginals, side.code_points, strict=True)
+            ]
         )
         square += float(means.sum() ** 2 - (means**2).sum()) / 2
     return float(np.clip(REACH * np.sqrt(square), 2.0**-10, 2.0**20))
@@ -259,9 +262,9 @@ class DPCGAN(Adversarial):
         """The label."""
         return {"label": fitting.schema.names[self._label(fitting)]}
 
-    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
+    def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Rows, given their label."""
-        return [row_opponents(fitting, laws, fitting.sizes, given=[self._label(fitting)])]
+        return [row_opponents(fitting, marginals, fitting.sizes, given=[self._label(fitting)])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,9 +283,9 @@ class DPCTGAN(Adversarial):
 
     name = "dpctgan"
 
-    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
+    def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Rows, given a cell of any column that tells something."""
-        return [row_opponents(fitting, laws, fitting.sizes, given=[column for (column,) in fitting.columns])]
+        return [row_opponents(fitting, marginals, fitting.sizes, given=[column for (column,) in fitting.columns])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,9 +307,9 @@ class DPautoGAN(Adversarial):
 
     name = "dpautogan"
 
-    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
+    def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Rows, from what the decoder takes."""
-        side = row_opponents(fitting, laws, fitting.sizes)
+        side = row_opponents(fitting, marginals, fitting.sizes)
         if len(fitting.columns) == 1:
             return [side]
         steps = self.step_count
@@ -332,7 +335,7 @@ class DPautoGAN(Adversarial):
             progress=lambda step: fitting.notify("training the autoencoder", step, steps),
         )
         _, (decoder, _) = network.unpack(trained.value)
-        return [row_opponents(fitting, laws, fitting.sizes, decoder=decoder)]
+        return [row_opponents(fitting, marginals, fitting.sizes, decoder=decoder)]
 
 
 # How far the student follows the votes: less, the more noise there is in shares of them. Chosen on Adult with gaps.
@@ -358,7 +361,7 @@ class PATEGAN(Adversarial):
 
     name = "pategan"
 
-    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> GameResult:
+    def play(self, fitting: FitContext, game: Game, marginals: Sequence[Floats]) -> GameResult:
         """Take votes with what is left of the grant."""
         steps, many = self.step_count, teacher_count(fitting)
         distance = Sampled(fitting.table.protect.at_most)
@@ -367,7 +370,7 @@ class PATEGAN(Adversarial):
         poll = VoteGame(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
         rows = teacher_rows(fitting.prepared, poll, progress=lambda step: fitting.notify("votes", step, steps))
         released = fitting.grant.release(rows, votes, what="votes")
-        clip = typical_clip(game.sides, laws)
+        clip = typical_clip(game.sides, marginals)
         length = clip / np.sqrt(game.numbers)  # of a product in one made row, about
         rates = np.sqrt(sum(poll.rate(step) ** 2 for step in range(steps)))
         noise_std = float(rates * votes.std / many * length / np.sqrt(ASKED))

@@ -94,8 +94,8 @@ class GeneratorModel:
                 for other in rng.permutation(column)[:SORT_COLUMNS]:
                     key = key * self.sizes[other] + some[:, other]
                 order = np.argsort(key, kind="stable")
-                own = chances[order, starts[column] : starts[column + 1]]
-                some[order, column] = systematic_by_row(np.log(np.maximum(own, 1e-300)), rng)
+                part = chances[order, starts[column] : starts[column + 1]]
+                some[order, column] = systematic_by_row(np.log(np.maximum(part, 1e-300)), rng)
         return codes
 
     def raked(self, targets: Sequence[Floats]) -> Self:
@@ -124,11 +124,11 @@ class GeneratorModel:
             bias=generator.bias[kept],
         )
         if generator.given:  # the network is shown the same cells as before, of which those of gaps never come
-            laws = (
-                np.r_[law[: sizes[c]], np.zeros(len(law) - sizes[c])]
-                for c, law in zip(generator.given, generator.marginals, strict=True)
+            marginals = (
+                np.r_[marginal[: sizes[c]], np.zeros(len(marginal) - sizes[c])]
+                for c, marginal in zip(generator.given, generator.marginals, strict=True)
             )
-            smaller = replace(smaller, marginals=tuple(laws))
+            smaller = replace(smaller, marginals=tuple(marginals))
         parts = first, first_bias, last[:, kept], bias[kept]
         return replace(self, generator=smaller, parameters=np.concatenate([np.ravel(part) for part in parts]))
 
@@ -143,20 +143,20 @@ class GeneratorModel:
             "bias": generator.bias,
             "numbers": self.parameters,
         }
-        return arrays | {f"law{place}": law for place, law in enumerate(generator.marginals)}
+        return arrays | {f"law{place}": marginal for place, marginal in enumerate(generator.marginals)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model that `to_arrays` took apart."""
         sizes, (noise, hidden), given = (arrays[name].tolist() for name in ("sizes", "widths", "given"))
-        laws = tuple(arrays[f"law{place}"] for place in range(len(given)))
+        marginals = tuple(arrays[f"law{place}"] for place in range(len(given)))
         generator = Generator(
-            network=network(noise + sum(map(len, laws)), hidden, sum(sizes)),
+            network=network(noise + sum(map(len, marginals)), hidden, sum(sizes)),
             sizes=tuple(sizes),
             noise=noise,
             bias=arrays["bias"],
             given=tuple(given),
-            marginals=laws,
+            marginals=marginals,
         )
         return cls(generator, arrays["numbers"])
 
@@ -187,8 +187,8 @@ class GappedGenerator:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Those of both generators."""
-        parts = {"rows": self.rows, "masks": self.masks}
-        return {f"{part}.{name}": array for part, own in parts.items() for name, array in own.to_arrays().items()}
+        models = {"rows": self.rows, "masks": self.masks}
+        return {f"{part}.{name}": array for part, model in models.items() for name, array in model.to_arrays().items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:

@@ -67,25 +67,25 @@ class MisGAN(Adversarial):
         """Refuse also noise on anything else."""
         Adversarial.check(self, fitting)
         if self.noised not in ("critics", "generators"):
-            raise ModelError(f"noised = {self.noised!r}", hint='"critics" or "generators"')
+            raise ModelError(f"noised = {self.noised!r}", hint='pass "critics" or "generators"')
 
     def settings(self, fitting: FitContext) -> dict[str, str | int]:  # noqa: ARG002 public already
         """What was noised."""
         return {"noised": self.noised}
 
-    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> GameResult:
+    def play(self, fitting: FitContext, game: Game, marginals: Sequence[Floats]) -> GameResult:
         """Train the critics, or ask one of many pairs of them at a time, with what is left of the grant."""
         if self.noised == "critics":
-            return Adversarial.play(self, fitting, game, laws)
+            return Adversarial.play(self, fitting, game, marginals)
         steps = self.step_count
         game = replace(game, optimizer=Adam(rate=CosineSchedule(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
-        tutors = GradientGame(game=game, teachers=teacher_count(fitting), made=ASKED)
-        rows = teacher_rows(fitting.prepared, tutors, progress=lambda step: fitting.notify("training", step, steps))
-        vectors, width = tutors.answers
+        teachers = GradientGame(game=game, teachers=teacher_count(fitting), made=ASKED)
+        rows = teacher_rows(fitting.prepared, teachers, progress=lambda step: fitting.notify("training", step, steps))
+        vectors, width = teachers.answers
         noise = SubsampledTeacher.for_loss(
             fitting.grant.left,
             rows.distance,
-            teachers=tutors.teachers,
+            teachers=teachers.teachers,
             steps=steps,
             clip=CLIP,
             vectors=vectors,
@@ -93,14 +93,14 @@ class MisGAN(Adversarial):
         )
         return GameResult(fitting.grant.release(rows, noise, what="gradients"), None)
 
-    def opponents(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Opponents]:
+    def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Rows, and masks if they are read."""
         columns = fitting.schema.columns
-        rows = row_opponents(fitting, laws, [column.size for column in columns])
+        rows = row_opponents(fitting, marginals, [column.size for column in columns])
         if not any(column.gaps for column in columns) or not fitting.extended:
             return [rows]
-        states = _states(fitting, laws)
-        heads = [np.eye(len(law))[:, 1:] - law[1:] for law in states]
+        states = _states(fitting, marginals)
+        heads = [np.eye(len(marginal))[:, 1:] - marginal[1:] for marginal in states]
         lines = [
             points[np.r_[np.zeros(column.size, dtype=np.int64), 1 : len(points)]]
             for points, column in zip(heads, columns, strict=True)
@@ -111,18 +111,18 @@ class MisGAN(Adversarial):
         return [rows, Opponents.of(generator, lines, heads)]
 
     def model(
-        self, fitting: FitContext, made: Sequence[GeneratorModel], laws: Sequence[Floats]
+        self, fitting: FitContext, made: Sequence[GeneratorModel], marginals: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
         """Complete rows; and the same with made gaps."""
-        rows = made[0].raked(condition_on_first_cells(laws, [column.size for column in fitting.schema.columns]))
+        rows = made[0].raked(condition_on_first_cells(marginals, [column.size for column in fitting.schema.columns]))
         if not fitting.extended:
             return rows, None
         if len(made) == 1:
             return rows, rows
-        return rows, GappedGenerator(rows, made[1].raked(_states(fitting, laws)))
+        return rows, GappedGenerator(rows, made[1].raked(_states(fitting, marginals)))
 
 
-def _states(fitting: FitContext, laws: Sequence[Floats]) -> list[Floats]:
+def _states(fitting: FitContext, marginals: Sequence[Floats]) -> list[Floats]:
     """The law of each column's states: no gap, then each kind of gap."""
     columns = fitting.schema.columns
-    return [np.r_[law[: c.size].sum(), law[c.size :]] for law, c in zip(laws, columns, strict=True)]
+    return [np.r_[marginal[: c.size].sum(), marginal[c.size :]] for marginal, c in zip(marginals, columns, strict=True)]

@@ -78,7 +78,9 @@ class SharedConditionals:
         spans = list(pairwise(accumulate(map(len, points), initial=0)))
 
         def looked_up(matrix: Floats) -> Floats:
-            parts = (own[:size] @ matrix[slice(*span)] for own, size, span in zip(points, sizes, spans, strict=True))
+            parts = (
+                codes[:size] @ matrix[slice(*span)] for codes, size, span in zip(points, sizes, spans, strict=True)
+            )
             return np.concatenate(list(parts))
 
         return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
@@ -100,7 +102,7 @@ class SharedConditionals:
         It is the law of the column times that of what follows.
         """
         place = self.order.index(column)
-        later, own = self.order[place + 1 :], self._span(column)
+        later, span = self.order[place + 1 :], self._span(column)
         found = self.logits(column, codes)
         if not later:
             return found
@@ -108,17 +110,17 @@ class SharedConditionals:
         begins = np.cumsum([0, *(self.sizes[other] for other in later)])
         seen = begins[:-1] + codes[:, later]
         shown = one_hot(list(codes.T), self.sizes)
-        shown[:, own] = 0.0
+        shown[:, span] = 0.0
         sums = self.bias[cells] + row_wise_product(shown, self.skip[:, cells])
         hidden = self.first_bias + row_wise_product(shown, self.first)
         last, step = self.last[:, cells], max(1, _CELLS // (len(codes) * len(cells)))
         for begin in range(0, self.sizes[column], step):
             some = slice(begin, min(begin + step, self.sizes[column]))
-            units = np.maximum(hidden[:, None] + self.first[own][some], 0.0)
+            units = np.maximum(hidden[:, None] + self.first[span][some], 0.0)
             many = units.shape[0] * units.shape[1]
             logits = row_wise_product(units.reshape(many, len(last)), last).reshape(*units.shape[:2], len(cells))
             logits += sums[:, None]
-            logits += self.skip[own][some][:, cells]
+            logits += self.skip[span][some][:, cells]
             np.clip(logits, -_FARTHEST, _FARTHEST, out=logits)
             found[:, some] += np.take_along_axis(logits, seen[:, None], axis=2).sum(axis=2)
             np.exp(logits, out=logits)
@@ -240,47 +242,44 @@ class ColumnConditionals:
             tried[:, column] = cell
             for other in self.order[self.order.index(column) + 1 :]:
                 logits = self.logits(other, tried)
-                told = np.take_along_axis(logits, tried[:, other, None], axis=1)[:, 0]
-                found[:, cell] += told - np.log(np.exp(logits).sum(axis=1))
+                log_power = np.take_along_axis(logits, tried[:, other, None], axis=1)[:, 0]
+                found[:, cell] += log_power - np.log(np.exp(logits).sum(axis=1))
         return found
 
     def restricted(self, sizes: Sequence[int]) -> Self:
         """The laws given that every column is in its first cells."""
-        laws = zip(self.order, self.conditionals, strict=True)
-        return replace(self, conditionals=tuple(replace(law, cells=sizes[column]) for column, law in laws))
+        parts = zip(self.order, self.conditionals, strict=True)
+        return replace(self, conditionals=tuple(replace(part, cells=sizes[column]) for column, part in parts))
 
     def shifted(self, column: int, shift: Floats) -> Self:
-        """The laws with the logits of a column moved: in the biases of its own network."""
-        place = self.order.index(column)
-        law = self.conditionals[place]
-        numbers = law.parameters.copy()
-        begin = len(numbers) - law.outputs
-        numbers[begin : begin + law.cells] += shift
-        return replace(
-            self,
-            conditionals=(
-                *self.conditionals[:place],
-                replace(law, parameters=numbers),
-                *self.conditionals[place + 1 :],
-            ),
-        )
+        """Add a shift to the logits of a column: to the biases of its network."""
+        conditionals, place = list(self.conditionals), self.order.index(column)
+        conditional = conditionals[place]
+        numbers = conditional.parameters.copy()
+        begin = len(numbers) - conditional.outputs
+        numbers[begin : begin + conditional.cells] += shift
+        conditionals[place] = replace(conditional, parameters=numbers)
+        return replace(self, conditionals=tuple(conditionals))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All of it."""
-        facts = [[law.outputs, law.cells, law.width] for law in self.conditionals]
+        facts = [[conditional.outputs, conditional.cells, conditional.width] for conditional in self.conditionals]
         arrays: dict[str, NDArray[Any]] = {"order": np.array(self.order), "facts": np.array(facts)}
-        for place, law in enumerate(self.conditionals):
-            arrays |= {f"given{place}": np.array(law.given, dtype=np.int64), f"numbers{place}": law.parameters}
+        for place, conditional in enumerate(self.conditionals):
+            arrays |= {
+                f"given{place}": np.array(conditional.given, dtype=np.int64),
+                f"numbers{place}": conditional.parameters,
+            }
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The laws that a model file holds."""
-        laws = [
+        conditionals = [
             ColumnConditional(tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"numbers{place}"])
             for place, (outputs, cells, width) in enumerate(arrays["facts"].tolist())
         ]
-        return cls(tuple(arrays["order"].tolist()), tuple(laws))
+        return cls(tuple(arrays["order"].tolist()), tuple(conditionals))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,12 +294,15 @@ class AutoregressiveModel:
     conditionals: SharedConditionals | ColumnConditionals
 
     def __post_init__(self) -> None:
-        own = type(self.conditionals) is SharedConditionals or (
-            type(self.conditionals) is ColumnConditionals
-            and all(type(law) is ColumnConditional for law in self.conditionals.conditionals)
-        )
-        if not own:  # they are shown rows when gaps are filled
-            raise ModelError(f"laws of a {type(self.conditionals).__name__}", hint="SharedLaws or ColumnLaws")
+        # They see rows when gaps are filled, so only these very classes may be there.
+        found = self.conditionals
+        if type(found) is not SharedConditionals and not (
+            type(found) is ColumnConditionals and all(type(part) is ColumnConditional for part in found.conditionals)
+        ):
+            raise ModelError(
+                f"conditionals must be SharedConditionals or ColumnConditionals, not {type(found).__name__}",
+                hint="use a model that Kamino fitted",
+            )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -337,20 +339,23 @@ class AutoregressiveModel:
 
         One column after the other gets shifts that bring the mean of its laws over the sample to its target.
         """
-        laws, rng = self.conditionals, np.random.default_rng(0)  # public: the same values always give the same model
+        conditionals, rng = (
+            self.conditionals,
+            np.random.default_rng(0),
+        )  # a public seed: the same values, the same model
         codes = np.zeros((SAMPLE_ROWS, len(self.sizes)), dtype=np.int64)
-        for place, column in enumerate(laws.order):
-            logits = laws.logits(column, codes)
+        for place, column in enumerate(conditionals.order):
+            logits = conditionals.logits(column, codes)
             if column in targets:
                 target = np.maximum(targets[column] / targets[column].sum(), LEAST_SHARE)
                 shift = np.zeros(len(target))
                 for _ in range(RAKES):
                     mean = softmax(logits + shift).mean(axis=0)
                     shift += np.log(target / np.maximum(mean, LEAST_SHARE / 10))
-                laws, logits = laws.shifted(column, shift), logits + shift
+                conditionals, logits = conditionals.shifted(column, shift), logits + shift
             for some in self._portions(codes, place, rng):
                 codes[some, column] = systematic_by_row(logits[some], rng)
-        return replace(self, conditionals=laws)
+        return replace(self, conditionals=conditionals)
 
     def fill(self, given: Integers, chance: UniformDraws, *, sweeps: int = SWEEPS) -> Integers:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
@@ -363,8 +368,8 @@ class AutoregressiveModel:
             for column in self.conditionals.order:
                 draws = chance()
                 for rows, block in _blocks(np.flatnonzero(given[:, column] < 0)):
-                    told = self.conditionals.scores if sweep else self.conditionals.logits
-                    codes[rows, column] = _pick(told(column, codes[block]), draws[block])[: len(rows)]
+                    score = self.conditionals.scores if sweep else self.conditionals.logits
+                    codes[rows, column] = _pick(score(column, codes[block]), draws[block])[: len(rows)]
         return codes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -409,10 +414,10 @@ def _shares(codes: Integers, size: int) -> Floats:
     return np.bincount(codes, minlength=size) / len(codes)
 
 
-def _keep_plain(laws: object, *names: str) -> None:
+def _keep_plain(conditionals: object, *names: str) -> None:
     """Arrays of numpy's own class, which nobody else holds: they are indexed by rows when gaps are filled."""
     for name in names:
-        object.__setattr__(laws, name, np.array(getattr(laws, name), dtype=np.float64))
+        object.__setattr__(conditionals, name, np.array(getattr(conditionals, name), dtype=np.float64))
 
 
 def _blocks(rows: Integers) -> Iterator[tuple[Integers, Integers]]:

@@ -91,7 +91,7 @@ class Kamino(Synthesizer):
     def check(self, fitting: FitContext) -> None:
         """Refuse settings that are none, and columns whose network would be too large."""
         if self.architecture not in ("shared", "columns"):
-            raise ModelError(f"no architecture called {self.architecture!r}", hint='"shared" or "columns"')
+            raise ModelError(f"there is no architecture {self.architecture!r}", hint='pass "shared" or "columns"')
         for name, least in (("hidden", 0), ("steps", 1)):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), error=ModelError, least=least)
@@ -143,12 +143,14 @@ def column_order(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]
 def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedConditionals, list[Floats]]:
     """One network for all columns, and the columns' own laws."""
     spend, several = fitting.prepare(), len(fitting.columns) > 1
-    laws = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
+    marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
-    points = tuple(centered_points(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
+    points = tuple(
+        centered_points(marginal, c.size, c.extended_size) for marginal, c in zip(marginals, columns, strict=True)
+    )
     shown = tuple(map(len, points))
     network = masked_network(shown, fitting.sizes, order, _hidden(kamino, fitting) if several else 0)
-    numbers = initial_parameters(network, np.log(np.concatenate(laws)), place=network.layers[0].shapes[0])
+    numbers = initial_parameters(network, np.log(np.concatenate(marginals)), place=network.layers[0].shapes[0])
     if several:
         every, course = tuple(range(len(columns))), _course(kamino)
         cells = PredictionTask(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points)
@@ -163,7 +165,7 @@ def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[
             what="network",
             progress=lambda step: fitting.notify("training", step, course.steps),
         ).value
-    return SharedConditionals.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
+    return SharedConditionals.of(network.unpack(numbers), tuple(order), fitting.sizes, points), marginals
 
 
 def _hidden(kamino: Kamino, fitting: FitContext) -> int:
@@ -192,14 +194,14 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
     """
     spend = fitting.prepare()
     names, sizes, course = fitting.schema.names, fitting.sizes, _course(kamino)
-    telling = [column for column in order if (column,) in fitting.columns]
-    shown = [tuple(sizes[other] for other in telling[:place]) for place in range(len(telling))]
-    networks = [attention_network(given, sizes[column], WIDTH) for given, column in zip(shown, telling, strict=True)]
+    nontrivial = [column for column in order if (column,) in fitting.columns]
+    shown = [tuple(sizes[other] for other in nontrivial[:place]) for place in range(len(nontrivial))]
+    networks = [attention_network(given, sizes[column], WIDTH) for given, column in zip(shown, nontrivial, strict=True)]
     distance = Sampled(fitting.table.protect.at_most)
     ahead: list[Request] = []
-    for column, network in zip(telling[1:], networks[1:], strict=True):
+    for column, network in zip(nontrivial[1:], networks[1:], strict=True):
         training = PrivateTraining.for_loss(
-            spend * ((1 - COLUMNS_SHARE) / (len(telling) - 1)),
+            spend * ((1 - COLUMNS_SHARE) / (len(nontrivial) - 1)),
             distance,
             rate=course.rate,
             steps=course.steps,
@@ -208,15 +210,15 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
         )
         reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
         ahead.append(Request(distance, reads, training, f"network for {names[column]}"))
-    laws = fitting.column_probabilities(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
+    marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
     found = {
-        column: ColumnConditional((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)
+        column: ColumnConditional((), size, size, WIDTH, np.log(marginals[column])) for column, size in enumerate(sizes)
     }
     table = fitting.prepared
-    for place, (column, network) in enumerate(zip(telling, networks, strict=True)):
-        size, called = sizes[column], [names[other] for other in telling[: place + 1]]
+    for place, (column, network) in enumerate(zip(nontrivial, networks, strict=True)):
+        size, called = sizes[column], [names[other] for other in nontrivial[: place + 1]]
         if place:
-            begin = initial_parameters(network, np.log(laws[column]), place=sum(network.shapes) - size)
+            begin = initial_parameters(network, np.log(marginals[column]), place=sum(network.shapes) - size)
             cells = PredictionTask(
                 given=tuple(range(place)), sizes=shown[place], targets=(place,), cells=(size,), coded=True
             )
@@ -225,19 +227,21 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
                 _program(course, fitting, network, cells, begin=begin),
                 columns=called,
                 needs=() if fitting.extended else called,
-                progress=partial(_notify_steps, fitting, place - 1, len(telling) - 1, course.steps),
+                progress=partial(_notify_steps, fitting, place - 1, len(nontrivial) - 1, course.steps),
             )
             numbers = fitting.plan.release(rows).value
             found[column] = ColumnConditional(shown[place], size, size, WIDTH, numbers)
         if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
             table = table.fill_column(names[column], found[column], given=called[:-1])
-    others = [column for column in order if column not in telling]  # they tell nothing, and are shown to nobody
-    return ColumnConditionals((*telling, *others), tuple(found[column] for column in (*telling, *others))), laws
+    others = [column for column in order if column not in nontrivial]  # they tell nothing, and are shown to nobody
+    return ColumnConditionals(
+        (*nontrivial, *others), tuple(found[column] for column in (*nontrivial, *others))
+    ), marginals
 
 
-def _notify_steps(fitting: FitContext, done: int, of: int, each: int, step: int) -> None:
+def _notify_steps(fitting: FitContext, done: int, of: int, steps: int, step: int) -> None:
     """Progress of one of several trainings."""
-    fitting.notify("training", done * each + step, of * each)
+    fitting.notify("training", done * steps + step, of * steps)
 
 
 def _fills(kamino: Kamino, fitting: FitContext) -> bool:
@@ -258,14 +262,14 @@ def _program(
     )
 
 
-def centered_points(law: Floats, cells: int, codes: int) -> Floats:
+def centered_points(marginal: Floats, cells: int, codes: int) -> Floats:
     """A point for each code of a column: a 1 in its own place, less the mean of observed cells; a gap is in the mean.
 
     A network then learns how columns go together and leaves each column's own law, which is known already, as it is;
     and rows of usual cells, which teach little, have short gradients.
     """
     points = np.eye(codes)
-    points[:cells, :cells] -= law[:cells] / law[:cells].sum()
+    points[:cells, :cells] -= marginal[:cells] / marginal[:cells].sum()
     return points
 
 

@@ -265,6 +265,6 @@ def test_settings_that_are_none(tmp_path):
 def test_too_many_cells_are_refused_before_anything_is_spent(tmp_path):
     wide = gl.Schema("wide", [gl.Categorical(name, [f"{name}{i}" for i in range(1_100)]) for name in "ab"])
     table = private(pl.DataFrame({"a": ["a1"], "b": ["b1"]}), wide, tmp_path)
-    with pytest.raises(gl.errors.ModelError, match="2,200 cells, too many for one critic: 2,000 at most"):
+    with pytest.raises(gl.errors.ModelError, match="2,200 cells, but one critic takes at most 2,000"):
         gl.synth.DPGAN().fit(table, spend=table.ledger.left)
     assert not table.ledger.entries

@@ -190,7 +190,7 @@ def test_foreign_laws_are_refused():
         *(getattr(laws.conditionals[0], name) for name in ("given", "outputs", "cells", "width", "parameters"))
     )
     for foreign in (replace(laws, conditionals=(watching, *laws.conditionals[1:])), "laws"):
-        with pytest.raises(ModelError, match=r"laws of a .*\n  Try: SharedLaws or ColumnLaws"):
+        with pytest.raises(ModelError, match=r"conditionals must be .*\n  Try: use a model that Kamino fitted"):
             AutoregressiveModel(foreign)
 
 

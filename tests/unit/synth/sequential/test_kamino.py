@@ -238,7 +238,7 @@ def test_a_picture_shows_what_goes_together(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"architecture": "deep"}, r"no architecture called 'deep'\n  Try: \"shared\" or \"columns\""),
+        ({"architecture": "deep"}, r"there is no architecture 'deep'\n  Try: pass \"shared\" or \"columns\""),
         ({"hidden": -1}, "hidden = -1"),
         ({"steps": 0}, "steps = 0"),
         ({"order": ["e"]}, "no column 'e'"),
