@@ -52,12 +52,20 @@ neighbours = st.integers(1, 3).flatmap(
     lambda k: st.tuples(st.just(k), st.lists(row, max_size=6), st.lists(row, min_size=1, max_size=k))
 )
 TREATED = {
-    "dropped": lambda table, asked: plain_sum(table, asked.tally),
+    "dropped": lambda table, asked: plain_sum(table, asked.contribution),
     "hot deck": lambda table, asked: hot_deck_sum(
-        table, asked.tally.scaled(-(-64 // asked.tally.unit)), targets=asked.targets or ("a",), cells=["d"], limit=1
+        table,
+        asked.contribution.scaled(-(-64 // asked.contribution.unit)),
+        targets=asked.targets or ("a",),
+        cells=["d"],
+        limit=1,
     ),
     "hot deck of three": lambda table, asked: hot_deck_sum(
-        table, asked.tally.scaled(-(-64 // asked.tally.unit)), targets=asked.targets or ("a",), cells=[], limit=3
+        table,
+        asked.contribution.scaled(-(-64 // asked.contribution.unit)),
+        targets=asked.targets or ("a",),
+        cells=[],
+        limit=3,
     ),
 }
 

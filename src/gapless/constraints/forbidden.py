@@ -1,8 +1,8 @@
-"""Rules on rows that are publicly known, as combinations of cells that no row may have.
+"""Public rules as combinations of cells that no row may have.
 
-A rule on one row forbids combinations: ``t1.age < 15 and t1.married == 'yes'`` must not hold. A rule between two rows,
-such as ``t1.zip == t2.zip and t1.town != t2.town``, leaves a choice of combinations that may stand in one table; which
-ones is read off released values (`compatible`). What values inside bins still decide is left to values.
+A rule on one row forbids combinations: ``t1.age < 15 and t1.married == 'yes'`` must not hold. For a rule between two
+rows, such as ``t1.zip == t2.zip and t1.town != t2.town``, compatible combinations are chosen from released values
+(`compatible`). Rules that depend on values within bins are enforced on the sampled values (`rules_on_values`).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Schema
 from gapless.types import Floats
 
-MOST_CELLS = 1 << 26  # of a table of forbidden combinations
-MOST_STEPS = 1000  # in looking for a row that keeps all rules
-ALL_CELLS = 1 << 28  # of all such tables
-MOST_COLUMNS = 30  # of a table: numpy has no more axes than some
+MAX_CELLS = 1 << 26  # of a table of forbidden combinations
+MAX_STEPS = 1000  # of the search for a row that keeps all rules
+MAX_TOTAL_CELLS = 1 << 28  # of all such tables
+MAX_COLUMNS = 30  # of a table: numpy limits the number of axes
 
 
 def constraints_of(
     schema: Schema, within_bin_counts: Mapping[str, Floats] | None = None
 ) -> tuple[list[ForbiddenCells], list[PairRule], list[str]]:
-    """The schema's rules that hold always: forbidden combinations, rules between rows, and those not enforced.
+    """The rules without a weight: forbidden combinations, rules between rows, and texts of rules not enforced.
 
-    Not enforced are rules that forbid any two rows alike, and rules on too many combinations to number them. What was
-    released of the cells of columns lies `inside` their bins.
+    A rule is not enforced if it forbids any two equal rows, or if its combinations are too many to number. See
+    `PairRule` for `within_bin_counts`.
     """
     enforced, between, others = _classify_rules(schema, within_bin_counts or {})
     return [_forbidden(rule, schema) for rule in enforced], between, others
@@ -45,22 +45,23 @@ def constraints_of(
 def _classify_rules(
     schema: Schema, within_bin_counts: Mapping[str, Floats]
 ) -> tuple[list[Rule], list[PairRule], list[str]]:
-    """The rules that hold always: on one row, between rows, and those that are not enforced."""
+    """The rules without a weight: on one row, between rows, and texts of those not enforced."""
     rules = [rule for rule in rules_of(schema) if rule.weight is None]
     named = Counter(column for rule in rules for column in rule.columns)
     shared = frozenset(column for column, many in named.items() if many > 1)
     enforced, between, others, held = [], [], [], 0
     for rule in rules:
-        told = PairRule(rule, schema, shared, within_bin_counts)
+        pair_rule = PairRule(rule, schema, shared, within_bin_counts)
         cells = prod(schema.columns[column].size for column in rule.columns)
         if rule.is_between_rows:
-            few = prod(told.sizes) < 1 << 62  # so that they can be numbered
+            few = prod(pair_rule.sizes) < 1 << 62  # so that they can be numbered
         else:
-            few = prod(told.sizes) <= MOST_CELLS and held + cells <= ALL_CELLS and len(rule.columns) <= MOST_COLUMNS
+            small = prod(pair_rule.sizes) <= MAX_CELLS and len(rule.columns) <= MAX_COLUMNS
+            few = small and held + cells <= MAX_TOTAL_CELLS
         if not few or rule.forbids_equal_rows:
             others.append(rule.text)
         elif rule.is_between_rows:
-            between.append(told)
+            between.append(pair_rule)
         else:
             held += cells
             enforced.append(rule)
@@ -68,24 +69,24 @@ def _classify_rules(
 
 
 def soft_rules_of(schema: Schema, within_bin_counts: Mapping[str, Floats] | None = None) -> list[PairRule]:
-    """The schema's rules that have a weight."""
+    """The rules with a weight."""
     rules = [rule for rule in rules_of(schema) if rule.weight is not None]
     return [PairRule(rule, schema, within_bin_counts=within_bin_counts or {}) for rule in rules]
 
 
 def rules_on_values(schema: Schema) -> list[Rule]:
-    """The rules on one row that its cells do not decide: they compare columns with bins of several values."""
+    """The rules on one row that depend on values within bins: they compare columns with bins of several values."""
     found = []
     for rule in rules_of(schema):
-        lines = [column for column in (schema.columns[c] for c in rule.columns) if isinstance(column, BinnedColumn)]
-        several = any((np.subtract(*column.bin_ranges()) < 0).any() for column in lines)
+        binned = [column for column in (schema.columns[c] for c in rule.columns) if isinstance(column, BinnedColumn)]
+        several = any((np.subtract(*column.bin_ranges()) < 0).any() for column in binned)
         if not rule.is_between_rows and several and any(isinstance(term.right, ColumnRef) for term in rule.terms):
             found.append(rule)
     return found
 
 
 def rows_violating(codes: NDArray[np.integer], forbidden: Sequence[ForbiddenCells]) -> NDArray[np.bool_]:
-    """Which rows hold a forbidden combination; a gap breaks nothing."""
+    """Which rows have a forbidden combination. A gap breaks nothing."""
     broken = np.zeros(len(codes), dtype=np.bool_)
     for rule in forbidden:
         cells = codes[:, rule.columns].astype(np.int64)
@@ -95,24 +96,31 @@ def rows_violating(codes: NDArray[np.integer], forbidden: Sequence[ForbiddenCell
 
 
 def possible_cells(schema: Schema, rng: np.random.Generator | None = None) -> dict[int, int] | None:
-    """Cells of the columns that rules name which keep all rules that hold always, also beside rows like themselves.
+    """Cells, by column, with which a row keeps all rules without a weight, also together with rows equal to it.
 
-    Refuses rules that leave none; None if it would take too long to find some. Values come before *not applicable*.
-    With an `rng` they are chosen by chance.
+    Values are preferred to *not applicable*. With an `rng` the cells are chosen at random.
+
+    Returns:
+        The cells, or None if the search would take too long.
+
+    Raises:
+        SchemaError: no row can keep all rules.
     """
     enforced, between, _ = _classify_rules(schema, {})
-    rules = [*enforced, *(told.rule for told in between if prod(told.sizes) <= MOST_CELLS)]
+    rules = [*enforced, *(pair.rule for pair in between if prod(pair.sizes) <= MAX_CELLS)]
     forbidden = [_forbidden(rule, schema) for rule in rules]
     columns = {column: schema.columns[column] for rule in forbidden for column in rule.columns}
     for sizes in ({p: c.values_size for p, c in columns.items()}, {p: c.size for p, c in columns.items()}):
         allowed = {place: np.arange(column.size) < sizes[place] for place, column in columns.items()}
         try:
-            found = _search(forbidden, allowed, rng, iter(range(MOST_STEPS)))
+            found = _search(forbidden, allowed, rng, iter(range(MAX_STEPS)))
         except StopIteration:
             return None
         if found is not None:
             return {column: int(kept.argmax()) for column, kept in found.items()}
-    raise SchemaError("the constraints leave no possible row", hint="check them for conflicts")
+    raise SchemaError(
+        "the constraints leave no possible row", hint="remove one of the constraints that contradict each other"
+    )
 
 
 def _search(
@@ -121,9 +129,9 @@ def _search(
     rng: np.random.Generator | None,
     steps: Iterator[int],
 ) -> Mapping[int, NDArray[np.bool_]] | None:
-    """One cell of each column so that no rule is broken; None if there are none. Each step tries one more cell."""
+    """One cell of each column so that no rule is broken, or None. Each step tries one more cell."""
     next(steps)
-    narrowed = _narrowed(forbidden, allowed)
+    narrowed = _propagate(forbidden, allowed)
     if narrowed is None:
         return None
     many = {column: int(cells.sum()) for column, cells in narrowed.items()}
@@ -139,10 +147,10 @@ def _search(
     return None
 
 
-def _narrowed(
+def _propagate(
     forbidden: Sequence[ForbiddenCells], allowed: Mapping[int, NDArray[np.bool_]]
 ) -> dict[int, NDArray[np.bool_]] | None:
-    """The cells that each rule by itself leaves, beside cells that are left of the others; None if one leaves none."""
+    """The cells that each rule allows, given those left of the other columns (arc consistency), or None if none are."""
     left, before = dict(allowed), -1
     while before != (before := sum(int(cells.sum()) for cells in left.values())):
         for rule in forbidden:
@@ -158,7 +166,7 @@ def _narrowed(
 
 
 def required_cuts(schema: Schema) -> dict[str, list[int]]:
-    """For each column on a line, the cells with which a rule begins or ceases to hold: bins must begin there too."""
+    """For each binned column, the cells at which a comparison changes its truth: bins must begin there too."""
     found: dict[str, list[int]] = {}
     for constraint in schema.constraints:
         for written in parse_rule(constraint.forbidden):
@@ -169,7 +177,7 @@ def required_cuts(schema: Schema) -> dict[str, list[int]]:
 
 
 def _forbidden(rule: Rule, schema: Schema) -> ForbiddenCells:
-    """The combinations that break a rule on one row whatever values they have."""
+    """The combinations that break a rule on one row for all their values."""
     rows: dict[int, ValueRanges] = {}
     for axis, column in enumerate(rule.columns):
         size = schema.columns[column].size

@@ -1,23 +1,23 @@
-"""The language of conditions on rows and of rules: read from text and never executed.
+"""Parser for conditions on rows and for rules. The text is read and never executed.
 
-**Conditions**, of questions (`where`) and of rows that are left out::
+**Conditions** are the `where` of a question, or say which rows to leave out::
 
     age >= 20 and age < 30
     sex in (F, M) and not (income is missing or smoker == true)
     born between 1950-01-01 and 1959-12-31
 
-Columns stand on the left, public values on the right. Names and values with blanks or signs in them are quoted:
+A column is on the left, a public value on the right. Names and values with spaces or operators need quotes:
 ``"marital status" == 'never married'``.
 
-**Rules** of a schema, on one row or two: conjunctions of comparisons, in one of two forms::
+**Rules** of a schema are conjunctions of comparisons of one row or two. There are two forms::
 
     t1.education == t2.education and t1.education_num != t2.education_num
     t1 & t2 & EQ(t1.education, t2.education) & IQ(t1.education_num, t2.education_num)
 
-A comparison has a column of a row on its left and, on its right, a value or a column of the same or of the other row.
-Values need no quotes there: they end where the comparison does.
+A comparison has a column of a row on its left. On its right is a value, or a column of the same or of the other row.
+Values need no quotes there: they end where the comparison ends.
 
-One tokenizer and one parser, `Reader`, read both, and questions too (`query/questions.py`).
+One `Parser` reads conditions, rules and questions (`query/questions.py`).
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-LONGEST = 10_000  # characters of a question
-DEEPEST = 50  # parentheses within parentheses
-EXAMPLE = "age >= 20 and sex == F; signs == != < <= > >=, in (…), between … and …, is missing, and, or, not"
+MAX_LENGTH = 10_000  # characters of a question
+MAX_DEPTH = 50  # nested parentheses
+CONDITION_HINT = (
+    "write a condition such as age >= 20 and sex == F, with == != < <= > >=, in (…), between … and …, is missing, and, "
+    "or, not"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column beside a public value; with the sign "is", beside *not applicable*. Rules have a second `row`, 1."""
+    """A comparison of a column with a public value.
+
+    With the operator "is", it tests for *not applicable*. In a rule, `row` is 0 for t1 and 1 for t2.
+    """
 
     column: str
     sign: str
@@ -62,7 +68,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ColumnComparison:
-    """In a rule: a column of a row beside a column of the same row or of the other one."""
+    """In a rule: a comparison of a column with a column of the same row or of the other row."""
 
     column: str
     sign: str
@@ -73,28 +79,28 @@ class ColumnComparison:
 
 @dataclass(frozen=True, slots=True)
 class IsMissing:
-    """The cell is a gap, of whatever kind; *not applicable* is none."""
+    """Whether the cell is a gap of any kind. *Not applicable* is not a gap."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite."""
+    """The negation of a condition."""
 
     negated: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """A conjunction."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of them."""
+    """A disjunction."""
 
     parts: tuple[Condition, ...]
 
@@ -103,7 +109,7 @@ Condition: TypeAlias = Always | Comparison | IsMissing | Not | And | Or
 
 
 def _atoms(condition: Condition) -> Iterator[Comparison | IsMissing]:
-    """What a condition is made of."""
+    """The comparisons and tests for gaps in a condition."""
     match condition:
         case Not(negated):
             yield from _atoms(negated)
@@ -115,22 +121,22 @@ def _atoms(condition: Condition) -> Iterator[Comparison | IsMissing]:
 
 
 def comparisons(condition: Condition) -> list[Comparison]:
-    """The comparisons that a condition is made of."""
+    """The comparisons in a condition."""
     return [atom for atom in _atoms(condition) if isinstance(atom, Comparison)]
 
 
 def value_columns(condition: Condition) -> frozenset[str]:
-    """The columns whose values the condition looks at."""
+    """The columns whose values the condition reads."""
     return frozenset(comparison.column for comparison in comparisons(condition))
 
 
 def gap_columns(condition: Condition) -> frozenset[str]:
-    """The columns whose gaps the condition looks at."""
+    """The columns whose gaps the condition tests."""
     return frozenset(atom.column for atom in _atoms(condition) if isinstance(atom, IsMissing))
 
 
 def required_columns(condition: Condition, *, truth: bool = True) -> frozenset[str]:
-    """Columns without a gap wherever the condition is true (or false): a gap in one of them rules the row out."""
+    """Columns that must be observed for the condition to be true, or false if `truth` is False."""
     match condition:
         case Comparison(column):
             return frozenset({column})
@@ -139,13 +145,14 @@ def required_columns(condition: Condition, *, truth: bool = True) -> frozenset[s
         case Not(negated):
             return required_columns(negated, truth=not truth)
         case And(parts) | Or(parts):
-            each = [required_columns(part, truth=truth) for part in parts]
-            return each[0].union(*each) if isinstance(condition, And) == truth else each[0].intersection(*each)
+            columns = [required_columns(part, truth=truth) for part in parts]
+            combine = frozenset.union if isinstance(condition, And) == truth else frozenset.intersection
+            return combine(*columns)
     return frozenset()
 
 
 def quote_name(name: str) -> str:
-    """The name of a column as it is written in a question."""
+    """The name of a column as a question writes it: in quotes where needed."""
     return name if _WORD.fullmatch(name) and name.lower() not in KEYWORDS else f'"{name}"'
 
 
@@ -170,106 +177,107 @@ KEYWORDS = ("and", "or", "not", "in", "between", "is", "missing", "where", "by")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of the text: its kind, what it says, where it stands."""
+    """A token: its kind, its text, its position."""
 
     kind: str
     text: str
-    at: int
+    position: int
 
-    def matches(self, *words: str) -> bool:
-        """Whether this is one of these keywords, signs or marks; a quoted word never is."""
-        return self.kind in ("word", "sign", "mark") and self.text.lower() in words
+    def matches(self, *texts: str) -> bool:
+        """Whether this is one of these keywords, operators or marks. A quoted word never is."""
+        return self.kind in ("word", "sign", "mark") and self.text.lower() in texts
 
 
 class Parser:
-    """Reads a text word by word."""
+    """A recursive-descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
-            raise QuestionError(f"{text!r} is not a condition", hint=f"a text, such as {EXAMPLE}")
-        if len(text) > LONGEST:
-            raise QuestionError(f"a question of more than {LONGEST} characters", hint="a shorter one")
+            raise QuestionError(f"{text!r} is not a condition", hint='pass a text, such as "age >= 20 and sex == F"')
+        if len(text) > MAX_LENGTH:
+            raise QuestionError(f"the text has more than {MAX_LENGTH} characters", hint="write a shorter text")
         self.text = text
         self._tokens = [Token(str(found.lastgroup), found[0], found.start()) for found in _TOKEN.finditer(text)]
-        self._place = 0
+        self._next = 0
         self._depth = 0
 
     @property
     def current(self) -> Token:
-        """The word that comes next; at the end one that means nothing."""
-        if self._place < len(self._tokens):
-            return self._tokens[self._place]
+        """The current token. After the last one, a token of kind `end`."""
+        if self._next < len(self._tokens):
+            return self._tokens[self._next]
         return Token("end", "", len(self.text))
 
     def advance(self) -> Token:
-        """Go on by a word."""
+        """Return the current token and move to the next one."""
         token = self.current
-        self._place += 1
+        self._next += 1
         return token
 
-    def accept(self, *words: str) -> bool:
-        """Go on if the next word is one of these."""
-        found = self.current.matches(*words)
-        self._place += found
+    def accept(self, *texts: str) -> bool:
+        """Move on if the current token is one of these."""
+        found = self.current.matches(*texts)
+        self._next += found
         return found
 
-    def expect(self, *words: str, hint: str = EXAMPLE) -> None:
-        """Go on, or say what should stand here."""
-        if not self.accept(*words):
-            raise self.error_here(f"expected {' or '.join(map(repr, words))}", hint=hint)
+    def expect(self, text: str, hint: str = CONDITION_HINT) -> None:
+        """Move on if the current token is this one, or refuse the text."""
+        if not self.accept(text):
+            raise self.error_here(f"expected {text!r}", hint=hint)
 
-    def error_here(self, what: str, hint: str = EXAMPLE) -> QuestionError:
-        """An error that shows the place."""
+    def error_here(self, what: str, hint: str = CONDITION_HINT) -> QuestionError:
+        """An error that shows the position."""
         found = f"found {self.current.text!r}" if self.current.kind != "end" else "the text ends"
-        return QuestionError(
-            f"cannot read {self.text!r} at character {self.current.at + 1}: {what}, {found}", hint=hint
-        )
+        place = f"at character {self.current.position + 1}"
+        return QuestionError(f"cannot read {self.text!r} {place}: {what}, {found}", hint=hint)
 
     def column(self) -> str:
         """The name of a column."""
         if self.current.kind not in ("word", "quoted") or self.current.matches(*KEYWORDS):
-            raise self.error_here("expected a column", hint=f'{EXAMPLE}; names with blanks stand in "double quotes"')
+            raise self.error_here(
+                "expected a column", hint=f'{CONDITION_HINT}; put names with spaces in "double quotes"'
+            )
         return self.advance().text.strip('"')
 
     def value(self) -> str:
         """A public value: a number, a date, a quoted or plain word."""
         if self.current.kind not in ("word", "quoted", "text", "number") or self.current.matches(*KEYWORDS):
-            raise self.error_here("expected a value", hint=f"{EXAMPLE}; texts with blanks stand in 'quotes'")
+            raise self.error_here("expected a value", hint=f"{CONDITION_HINT}; put values with spaces in 'quotes'")
         token = self.advance()
         return token.text[1:-1] if token.kind in ("text", "quoted") else token.text
 
-    def separated(self, part: Callable[[], T], joint: str) -> list[T]:
-        """One or more parts, joined by a word."""
+    def separated(self, part: Callable[[], T], separator: str) -> list[T]:
+        """One or more parts with a separator between them."""
         parts = [part()]
-        while self.accept(joint):
+        while self.accept(separator):
             parts.append(part())
         return parts
 
     def condition(self) -> Condition:
-        """Alternatives joined by or."""
+        """A condition: conjunctions joined by `or`."""
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise QuestionError(f"more than {DEEPEST} parentheses within each other", hint="a simpler condition")
-        parts = self.separated(self._both, "or")
+        if self._depth > MAX_DEPTH:
+            raise QuestionError(f"more than {MAX_DEPTH} nested parentheses", hint="write fewer parentheses")
+        parts = self.separated(self._conjunction, "or")
         self._depth -= 1
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
-    def _both(self) -> Condition:
-        parts = self.separated(self._term, "and")
+    def _conjunction(self) -> Condition:
+        parts = self.separated(self._negation, "and")
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
-    def _term(self) -> Condition:
+    def _negation(self) -> Condition:
         negations = 0
         while self.accept("not"):
             negations += 1
         if self.accept("("):
-            one = self.condition()
+            condition = self.condition()
             self.expect(")")
         else:
-            one = self._atom()
-        return Not(one) if negations % 2 else one
+            condition = self._comparison()
+        return Not(condition) if negations % 2 else condition
 
-    def _atom(self) -> Condition:
+    def _comparison(self) -> Condition:
         column = self.column()
         if self.accept("is"):
             negated = self.accept("not")
@@ -279,24 +287,24 @@ class Parser:
             self.expect("missing")
             return Not(IsMissing(column)) if negated else IsMissing(column)
         negated = self.accept("not")
-        one: Condition
+        condition: Condition
         if self.accept("in"):
             self.expect("(")
-            one = Or(tuple(Comparison(column, "==", value) for value in self.separated(self.value, ",")))
+            condition = Or(tuple(Comparison(column, "==", value) for value in self.separated(self.value, ",")))
             self.expect(")")
         elif self.accept("between"):
             low = self.value()
             self.expect("and")
-            one = And((Comparison(column, ">=", low), Comparison(column, "<=", self.value())))
+            condition = And((Comparison(column, ">=", low), Comparison(column, "<=", self.value())))
         elif negated or self.current.text not in SIGNS:
-            hint = "== compares" if self.current.text == "=" else EXAMPLE
+            hint = "write == to compare" if self.current.text == "=" else CONDITION_HINT
             raise self.error_here("expected a comparison", hint=hint)
         else:
-            one = Comparison(column, self.advance().text, self.value())
-        return Not(one) if negated else one
+            condition = Comparison(column, self.advance().text, self.value())
+        return Not(condition) if negated else condition
 
     def rule(self) -> list[Comparison | ColumnComparison]:
-        """Comparisons joined by and; or calls such as EQ(t1.a, t2.a) joined by &, after the rows they are about."""
+        """A rule: comparisons joined by `and`, or names of rows and calls such as EQ(t1.a, t2.a), joined by &."""
         if self.accept("t1"):
             self.expect("&")
             if self.accept("t2"):
@@ -327,37 +335,37 @@ class Parser:
         columns, values = form
         first, second = columns.fullmatch(left), columns.fullmatch(right)
         if first is None or sign not in SIGNS or not (second or values.fullmatch(right)):
-            raise self.error_here("expected a column of t1 or t2 and what it is compared with")
+            raise self.error_here("expected a column of t1 or t2 and a value or column to compare it with")
         name, row = first[2].strip('"'), int(first[1]) - 1
         if second:
             return ColumnComparison(name, sign, second[2].strip('"'), row, int(second[1]) - 1)
         return Comparison(name, sign, right.strip("'\""), row)
 
-    def _text_until(self, *words: str) -> str:
-        """The text up to one of these words, written exactly so and not in quotes, or to the end."""
-        start = self.current.at
-        while self.current.kind != "end" and self.current.text not in words:
+    def _text_until(self, *texts: str) -> str:
+        """The text up to one of these texts, written exactly so and not in quotes, or to the end."""
+        start = self.current.position
+        while self.current.kind != "end" and self.current.text not in texts:
             self.advance()
-        return self.text[start : self.current.at].strip()
+        return self.text[start : self.current.position].strip()
 
 
 def parse_condition(text: str) -> Condition:
-    """A condition from its text; the empty text is always true.
+    """Parse a condition. The empty text is always true.
 
     >>> parse_condition("age >= 20")
     Comparison(column='age', sign='>=', value='20', row=0)
     """
-    reader = Parser(text)
-    if reader.current.kind == "end":
+    parser = Parser(text)
+    if parser.current.kind == "end":
         return Always()
-    condition = reader.condition()
-    if reader.current.kind != "end":
-        raise reader.error_here("expected the end, and, or or")
+    condition = parser.condition()
+    if parser.current.kind != "end":
+        raise parser.error_here("expected the end, and, or or")
     return condition
 
 
 def parse_rule(text: str) -> list[Comparison | ColumnComparison]:
-    """The comparisons of a rule, which must not hold all at once.
+    """Parse a rule into its comparisons, which must not all hold at once.
 
     >>> parse_rule("t1.age < 15 and t1.zip == t2.zip")[1]
     ColumnComparison(column='zip', sign='==', other='zip', row=0, other_row=1)
@@ -367,5 +375,5 @@ def parse_rule(text: str) -> list[Comparison | ColumnComparison]:
     except QuestionError:
         raise SchemaError(
             f"the constraint {text!r} cannot be read",
-            hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
+            hint="write comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
         ) from None

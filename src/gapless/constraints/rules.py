@@ -1,6 +1,6 @@
-"""Rules on rows, fitted to a schema: what must not hold of one row, or of two (`grammar` reads their texts).
+"""Rules of a schema: conjunctions of comparisons that must not hold for one row, or for two (`grammar` parses them).
 
-Gaps, and *not applicable*, compare with nothing.
+A comparison with a gap or with *not applicable* never holds.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gapless.constraints.grammar import SIGNS, ColumnComparison, Comparison, parse_rule
-from gapless.constraints.predicates import comparison_mask, position_of
+from gapless.constraints.predicates import check_ordered, comparison_mask, position_of
 from gapless.errors import SchemaError
 from gapless.schema.calendar import CalendarColumn
-from gapless.schema.columns import Column, LevelColumn, Ordinal
+from gapless.schema.columns import Column, LevelColumn
 from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Constraint, Schema, Weight
 
-_ORDERS: dict[str, frozenset[int]] = {  # what a comparison allows: below, equal, above
+_ORDERS: dict[str, frozenset[int]] = {  # the orders that satisfy a comparison: below, equal, above
     sign: frozenset(order for order in (-1, 0, 1) if compare(order, 0)) for sign, compare in SIGNS.items()
 }
 _SIGNS = {orders: sign for sign, orders in _ORDERS.items()}
-_TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ColumnRef:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One comparison: with another place, or with a public value, told by its number on the column's line."""
+    """One comparison of a column with another column, or with a public value given as a number."""
 
     left: ColumnRef
     sign: str
@@ -45,12 +45,12 @@ class Term:
 
     @property
     def places(self) -> tuple[ColumnRef, ...]:
-        """The columns of rows that it names."""
+        """The columns that it names, each with its row."""
         return (self.left, self.right) if isinstance(self.right, ColumnRef) else (self.left,)
 
     @property
     def rows(self) -> set[int]:
-        """Of which rows it speaks."""
+        """The rows that it names."""
         return {place.row for place in self.places}
 
     def swapped(self) -> Term:
@@ -59,20 +59,20 @@ class Term:
         return Term(self.left.swapped(), self.sign, right).ordered()
 
     def ordered(self) -> Term:
-        """The same, the first row on the left of a comparison of two."""
+        """The same comparison with the first row on the left."""
         if isinstance(self.right, ColumnRef) and self.left.row > self.right.row:
-            return Term(self.right, _TURNED[self.sign], self.left)
+            return Term(self.right, _MIRRORED[self.sign], self.left)
         return self
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What must not hold: all its terms at once.
+    """A rule: its terms must not all hold at once.
 
     Attributes:
-        text: as the schema writes it.
+        text: the rule as the schema writes it.
         terms: its comparisons.
-        weight: None for a rule that holds without exception; else how much it counts, or "learned".
+        weight: None for a rule without exceptions, else its weight, or "learned".
     """
 
     text: str
@@ -81,17 +81,17 @@ class Rule:
 
     @cached_property
     def is_between_rows(self) -> bool:
-        """Whether it speaks of two rows."""
+        """Whether it compares two rows."""
         return len({row for term in self.terms for row in term.rows}) == 2
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        """The columns that it names, those that must differ last: what a dependency decides."""
+        """The columns that it names. Columns that must differ come last: a dependency determines those."""
         ordered = sorted(self.terms, key=lambda term: term.sign == "!=")
         return tuple(dict.fromkeys(place.column for term in ordered for place in term.places))
 
     def columns_of(self, row: int) -> set[int]:
-        """The columns that it names of one of the two rows."""
+        """The columns that it names in one of the two rows."""
         return {place.column for term in self.terms for place in term.places if place.row == row}
 
     @cached_property
@@ -101,12 +101,12 @@ class Rule:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether it says the same of two rows in either order."""
+        """Whether exchanging the two rows changes nothing."""
         return set(self.swapped) == set(self.terms)
 
     @property
     def either_order(self) -> list[tuple[int, tuple[Term, ...]]]:
-        """Conjunctions, each with a sign, that add up to: two rows break the rule, in one order or the other."""
+        """Conjunctions, each with a sign. Their sum counts pairs that break the rule in one order or the other."""
         if self.is_symmetric:
             return [(1, self.terms)]
         both = merge_terms((*self.terms, *self.swapped))
@@ -114,17 +114,17 @@ class Rule:
 
     @property
     def compares_same_columns(self) -> bool:
-        """Whether each column is compared with itself alone, in the other row."""
+        """Whether each column is compared only with itself in the other row."""
         return all(isinstance(term.right, ColumnRef) and term.left == term.right.swapped() for term in self.terms)
 
     @property
     def forbids_equal_rows(self) -> bool:
-        """Whether it forbids any two rows alike, so that no set of combinations keeps it."""
+        """Whether it forbids any two equal rows, so that no set of combinations keeps it."""
         return self.compares_same_columns and all(0 in _ORDERS[term.sign] for term in self.terms)
 
 
 def merge_terms(terms: tuple[Term, ...]) -> tuple[Term, ...] | None:
-    """The same conjunction with one comparison for any two places; None if it can never hold."""
+    """The same conjunction with one comparison for each pair of columns. None if it can never hold."""
     found: dict[tuple[ColumnRef, ColumnRef], frozenset[int]] = {}
     others = []
     for term in terms:
@@ -140,19 +140,19 @@ def merge_terms(terms: tuple[Term, ...]) -> tuple[Term, ...] | None:
 
 
 def rules_of(schema: Schema) -> list[Rule]:
-    """The schema's rules, read; one that cannot be read is an error of the schema."""
+    """The parsed rules of a schema."""
     return [parse_constraint(constraint, schema) for constraint in schema.constraints]
 
 
 def parse_constraint(constraint: Constraint, schema: Schema) -> Rule:
-    """One rule; what it compares must be comparable, and no value may split a bin."""
+    """Parse one rule. Its columns must be comparable, and no value may split a bin."""
     terms = tuple(_term(written, schema) for written in parse_rule(constraint.forbidden))
     rule = Rule(constraint.forbidden, terms, constraint.weight)
     if not rule.is_between_rows:
         if constraint.weight is not None:
             raise SchemaError(
                 f"the constraint {constraint.forbidden!r} is about one row and has a weight",
-                hint="a weight is for rules between two rows: how often one row is so, the model learns by itself",
+                hint="remove the weight: the model learns how often a single row is like that",
             )
         if terms[0].left.row:  # of t2 alone
             rule = Rule(rule.text, rule.swapped)
@@ -176,13 +176,11 @@ def _check_comparable(column: Column, sign: str, other: Column) -> None:
         if units[0] == units[1]:
             return
     elif isinstance(column, LevelColumn) and isinstance(other, LevelColumn):
-        ordinal = isinstance(column, Ordinal) and isinstance(other, Ordinal)
-        if sign not in ("==", "!=") and not ordinal:
-            unordered = other if isinstance(column, Ordinal) else column
-            raise SchemaError(f"column {unordered.name!r} has no order", hint="== or !=, or make it ordinal")
+        check_ordered(column, sign)
+        check_ordered(other, sign)
         if column.value_cells == other.value_cells:
             return
     raise SchemaError(
         f"columns {column.name!r} and {other.name!r} cannot be compared",
-        hint="two of numbers, two of dates of one resolution, or two with the same levels in the same order",
+        hint="use two columns of numbers, two of dates with one resolution, or two with the same ordered levels",
     )

@@ -1,14 +1,14 @@
-r"""Which rows break a rule, and with how many others: by sorting, without a look at all pairs.
+r"""Which rows break a rule, and with how many others. Sorting avoids a loop over all pairs.
 
-Rows are told by numbers, one for each column that a rule names. How many second rows, by weight, hold all comparisons
-with a first one follows from a few reductions (`partners`):
+A row is one number for each column that a rule names. `partner_weights` sums the weights of all second rows that
+satisfy all comparisons with a first row. It reduces the comparisons:
 
-- equal columns make groups, and a row has partners in its own group alone;
-- :math:`x \ne y` is everything less :math:`x = y`;
-- :math:`x < y` for whole numbers below :math:`2^b` means: for exactly one of b bits the higher bits agree, x has 0
-  there and y has 1. So it is b comparisons for equality; the last order is a search in a sorted list instead.
+- Equal columns define groups: a row has partners only in its own group.
+- The count for :math:`x \ne y` is the count of all minus the count for :math:`x = y`.
+- For whole numbers below :math:`2^b`, :math:`x < y` holds if for exactly one of b bits the higher bits agree, x has 0
+  and y has 1. These are b comparisons for equality. The last order comparison is a search in a sorted list.
 
-For n rows, d orders and m different numbers that takes :math:`O(n \log n \log^{d-1} m)`.
+For n rows, d order comparisons and m different numbers this takes :math:`O(n \log n \log^{d-1} m)`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
 
 Flags: TypeAlias = NDArray[np.bool_]
-Reading: TypeAlias = Literal["at", "may", "must"]
+Reading: TypeAlias = Literal["value", "may", "must"]
 
-_NO_PARTNER = 1e-12  # of all weight: what rounding leaves of sums of weights that should be 0
+_ROUNDING = 1e-12  # relative rounding error of sums of weights that should be 0
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True, slots=True)
 class ValueRanges:
-    """What rows, or cells, have in one column, as numbers on its line; NaN where nothing can be compared.
+    """The values of rows or cells in one column, as numbers. NaN where nothing can be compared.
 
     Attributes:
-        at: the value, or one that stands for a cell.
-        low: the smallest value that it may be.
-        high: the largest.
+        value: the value, or the representative value of a cell.
+        low: the smallest possible value.
+        high: the largest possible value.
     """
 
     value: Floats
@@ -49,7 +49,7 @@ class ValueRanges:
 
     @classmethod
     def exactly(cls, values: Floats) -> ValueRanges:
-        """Values that are known."""
+        """Known values."""
         return cls(values, values, values)
 
     def __getitem__(self, rows: Any) -> ValueRanges:
@@ -60,9 +60,9 @@ Rows: TypeAlias = Mapping[int, ValueRanges]  # by the position of a column
 
 
 def ranges_of_cells(column: Column, cells: Floats | None = None) -> ValueRanges:
-    """A column's cells by code: levels by their places, bins by a value each; *not applicable* and gaps by NaN.
+    """The values of a column's cells, by code. A level has its position, *not applicable* and gaps have NaN.
 
-    The value of a bin is its middle, or that of its heaviest cell if counts of `cells` are known.
+    The representative value of a bin is its middle, or its most frequent cell if the counts of `cells` are known.
     """
     none = np.full(column.extended_size - column.values_size, np.nan)
     if not isinstance(column, BinnedColumn):
@@ -71,33 +71,31 @@ def ranges_of_cells(column: Column, cells: Floats | None = None) -> ValueRanges:
 
 
 def select_rows(rows: Rows, which: Any) -> dict[int, ValueRanges]:
-    """Some of the rows."""
+    """Index the rows of every column."""
     return {column: numbers[which] for column, numbers in rows.items()}
 
 
-def terms_hold(terms: Sequence[Term], first: Rows, second: Rows, *, reading: Reading = "at") -> Flags:
-    """Whether all terms hold of a first and a second row, place by place.
+def terms_hold(terms: Sequence[Term], first: Rows, second: Rows, *, reading: Reading = "value") -> Flags:
+    """Whether all terms hold for a first and a second row, element by element.
 
-    Of cells, `reading` says whether of the values that stand for them, of some values (`may`) or of all (`must`).
+    For cells, `reading` says for which values: the representatives, some values (`may`) or all values (`must`).
     """
     result: Flags = np.ones((), dtype=np.bool_)
     for term in terms:
         left = (first, second)[term.left.row][term.left.column]
         if isinstance(term.right, ColumnRef):
             right = (first, second)[term.right.row][term.right.column]
-            result = (
-                result & _compared(left, term.sign, right, reading) & ~np.isnan(left.value) & ~np.isnan(right.value)
-            )
+            result = result & _compare(left, term.sign, right, reading) & ~np.isnan(left.value) & ~np.isnan(right.value)
         else:  # no value splits a bin
             result = result & SIGNS[term.sign](left.value, term.right) & ~np.isnan(left.value)
     return result
 
 
-def _compared(left: ValueRanges, sign: str, right: ValueRanges, reading: Reading) -> Any:
-    if reading == "at":
+def _compare(left: ValueRanges, sign: str, right: ValueRanges, reading: Reading) -> Any:
+    if reading == "value":
         return SIGNS[sign](left.value, right.value)
     if reading == "must":
-        return ~_compared(left, _NEGATED[sign], right, "may")
+        return ~_compare(left, _NEGATED[sign], right, "may")
     if sign == "==":
         return (left.low <= right.high) & (left.high >= right.low)
     if sign == "!=":
@@ -106,9 +104,9 @@ def _compared(left: ValueRanges, sign: str, right: ValueRanges, reading: Reading
 
 
 def partner_weights(
-    terms: Sequence[Term], first: Rows, second: Rows, weights: Floats, *, reading: Reading = "at"
+    terms: Sequence[Term], first: Rows, second: Rows, weights: Floats, *, reading: Reading = "value"
 ) -> Floats:
-    """For each first row the weight of all second rows with which it holds the terms, by values or (`may`) by cells."""
+    """For each first row, the total weight of the second rows with which all terms hold. See `terms_hold`."""
     sides = []
     for row, rows in enumerate((first, second)):
         alone = terms_hold([term for term in terms if term.rows == {row}], first, second, reading=reading)
@@ -120,14 +118,14 @@ def partner_weights(
         left, right = first[term.left.column], second[term.right.column]
         sides[0] &= ~np.isnan(left.value)
         sides[1] &= ~np.isnan(right.value)
-        if reading == "at":
+        if reading == "value":
             left, right = ValueRanges.exactly(left.value), ValueRanges.exactly(right.value)
-        if term.sign == "==" and _single(left) and _single(right):
+        if term.sign == "==" and _is_exact(left) and _is_exact(right):
             equal.append((left.value, right.value))
         elif term.sign == "==":
             orders += [(left.low, right.high, False), (-left.high, -right.low, False)]
         elif term.sign == "!=":
-            unequal.append((_if_single(left), _if_single(right)))
+            unequal.append((_exact_value(left), _exact_value(right)))
         elif term.sign in ("<", "<="):
             orders.append((left.low, right.high, term.sign == "<"))
         else:
@@ -145,21 +143,21 @@ def partner_weights(
 
 
 def row_count(rows: Rows) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     return len(next(iter(rows.values())).value)
 
 
-def _single(numbers: ValueRanges) -> bool:
+def _is_exact(numbers: ValueRanges) -> bool:
     return bool((np.isnan(numbers.value) | (numbers.low == numbers.high)).all())
 
 
-def _if_single(numbers: ValueRanges) -> Floats:
-    """The value of a cell that has one alone, else NaN, which is equal to none."""
+def _exact_value(numbers: ValueRanges) -> Floats:
+    """The value of a cell with a single value, else NaN, which equals nothing."""
     return np.where(numbers.low == numbers.high, numbers.low, np.nan)
 
 
 def _ranks(left: Floats, right: Floats, *, strict: bool) -> tuple[Integers, Integers]:
-    """Whole numbers of which the left one is smaller exactly where it should be."""
+    """Integer ranks: the left rank is smaller exactly where left < right, or left <= right if not `strict`."""
     ranks = np.unique(np.concatenate([left, right]), return_inverse=True)[1].ravel()
     return ranks[: len(left)], ranks[len(left) :] + (not strict)
 
@@ -171,7 +169,10 @@ def _count(
     groups: tuple[Integers, Integers],
     weights: Floats,
 ) -> Floats:
-    """For each left row the weight of all right ones of its group that compare so; orders are by ranks, below."""
+    """For each left row, the weight of the right rows of its group that satisfy the comparisons.
+
+    `orders` has pairs of ranks of which the left one must be smaller.
+    """
     if not len(groups[0]) or not len(groups[1]):
         return np.zeros(len(groups[0]))
     if unequal:
@@ -179,7 +180,7 @@ def _count(
         return _count(equal, rest, orders, groups, weights) - _count([*equal, pair], rest, orders, groups, weights)
     for x, y in equal:  # NaN is equal to nothing
         ranks = _ranks(np.where(np.isnan(x), np.inf, x), np.where(np.isnan(y), -np.inf, y), strict=True)
-        groups = _finer(groups, ranks)
+        groups = _split_groups(groups, ranks)
     if not orders:
         size = int(max(side.max() for side in groups)) + 1
         return np.bincount(groups[1], weights=weights, minlength=size).astype(np.float64)[groups[0]]
@@ -189,14 +190,14 @@ def _count(
     counts = np.zeros(len(low))
     for bit in range(int(max(low.max(), high.max())).bit_length()):
         ours, theirs = np.flatnonzero(~low >> bit & 1), np.flatnonzero(high >> bit & 1)
-        higher = _finer((groups[0][ours], groups[1][theirs]), (low[ours] >> bit + 1, high[theirs] >> bit + 1))
-        below = [(one[ours], other[theirs]) for one, other in others]
-        counts[ours] += _count([], [], below, higher, weights[theirs])
+        higher = _split_groups((groups[0][ours], groups[1][theirs]), (low[ours] >> bit + 1, high[theirs] >> bit + 1))
+        rest = [(left[ours], right[theirs]) for left, right in others]
+        counts[ours] += _count([], [], rest, higher, weights[theirs])
     return counts
 
 
-def _finer(groups: tuple[Integers, Integers], ranks: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
-    """Groups split by ranks: numbered anew, so that they stay small."""
+def _split_groups(groups: tuple[Integers, Integers], ranks: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
+    """Split groups by ranks, and renumber them so that the numbers stay small."""
     if not len(groups[0]) or not len(groups[1]):
         return groups
     size = int(max(side.max() for side in ranks)) + 1
@@ -206,7 +207,7 @@ def _finer(groups: tuple[Integers, Integers], ranks: tuple[Integers, Integers]) 
 
 
 def _above(left: Integers, right: Integers, groups: tuple[Integers, Integers], weights: Floats) -> Floats:
-    """The weight of the right rows of each left row's group whose rank is above."""
+    """For each left row, the weight of the right rows of its group with a higher rank."""
     size = int(max(left.max(), right.max())) + 1
     keys = groups[1] * size + right
     order = np.argsort(keys, kind="stable")
@@ -218,7 +219,7 @@ def _above(left: Integers, right: Integers, groups: tuple[Integers, Integers], w
 
 
 def conflict_weights(rule: Rule, rows: Rows, weights: Floats, *, others: Rows | None = None) -> Floats:
-    """For each row the weight of the others, or of all, with which it breaks a rule between two, in either order."""
+    """For each row, the weight of the rows, or of `others`, with which it breaks a rule, in either order."""
     found = np.zeros(row_count(rows))
     for sign, terms in rule.either_order:
         found += sign * partner_weights(terms, rows, rows if others is None else others, weights)
@@ -230,11 +231,11 @@ class Violations:
     """How often a rule is broken.
 
     Attributes:
-        rule: as the schema writes it.
-        rows: that break it, by themselves or with some other row.
-        share: of all rows; with weights, of their sum.
-        pairs: the share of all pairs of rows that break it, each counted by the product of its weights; None for a rule
-            on one row.
+        rule: the rule as the schema writes it.
+        rows: the number of rows that break it, alone or with another row.
+        share: the share of rows that break it, by weight.
+        pairs: the share of pairs of rows that break it, weighted by the product of their weights. None for a rule on
+            one row.
     """
 
     rule: str
@@ -244,13 +245,13 @@ class Violations:
 
 
 def violations(rule: Rule, rows: Rows, weights: Floats | None = None) -> Violations:
-    """How many of these rows break a rule, and how many pairs of them."""
+    """Count the rows and pairs of rows that break a rule."""
     mass = np.ones(row_count(rows)) if weights is None else weights
     total, pairs = float(mass.sum()), None
     alone = broken = np.broadcast_to(terms_hold(rule.terms, rows, rows), mass.shape)
     if rule.is_between_rows:
-        partners_of = conflict_weights(rule, rows, mass) - alone * mass  # a row is no partner of itself
-        broken = partners_of > _NO_PARTNER * total
+        partners_of = conflict_weights(rule, rows, mass) - alone * mass  # a row does not pair with itself
+        broken = partners_of > _ROUNDING * total
         all_pairs = total**2 - float(mass @ mass)
         pairs = float(mass @ partners_of) / all_pairs if all_pairs > 0 else 0.0
     return Violations(rule.text, int(broken.sum()), float(mass @ broken) / total if total > 0 else 0.0, pairs)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gapless.constraints.grammar import EXAMPLE, Always, And, Condition, Parser, parse_condition, quote_name
+from gapless.constraints.grammar import CONDITION_HINT, Always, And, Condition, Parser, parse_condition, quote_name
 from gapless.data import PrivateTable
 from gapless.data.sums import MOST_QUANTILE_PARTS
 from gapless.errors import Argument, Call, Hint, QuestionError
@@ -159,7 +159,7 @@ class Proportion(Question):
         Question.__post_init__(self)
         object.__setattr__(self, "event", parse_condition(self.of))
         if isinstance(self.event, Always):
-            raise QuestionError("a proportion of what?", hint=f"a condition: {EXAMPLE}")
+            raise QuestionError("a proportion needs a condition, and it is empty", hint=CONDITION_HINT)
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:
         return proportion_estimand(self.event, schema), ""
@@ -364,11 +364,11 @@ def _head(reader: Parser, kind: str) -> Callable[..., AnyQuestion]:
 
 def _condition(reader: Parser) -> str:
     """The text of the condition that stands here: up to `by`, to a parenthesis that it does not open, or to the end."""
-    start, depth = reader.current.at, 0
+    start, depth = reader.current.position, 0
     while reader.current.kind != "end" and (depth > 0 or not reader.current.matches("by", ")")):
         depth += reader.current.matches("(") - reader.current.matches(")")
         reader.advance()
-    if text := reader.text[start : reader.current.at].strip():
+    if text := reader.text[start : reader.current.position].strip():
         return text
     raise reader.error_here("expected a column")
 

@@ -1,4 +1,4 @@
-"""Sets of combinations that may stand in one table."""
+"""Sets of compatible combinations."""
 
 import numpy as np
 import pytest
@@ -26,20 +26,20 @@ def between(text):
         ("t1.town == 'A' and t2.town == 'B'", False),
     ],
 )
-def test_a_dependency_is_known_as_one(text, is_dependency):
+def test_recognizes_dependencies(text, is_dependency):
     assert between(text).is_dependency == is_dependency
 
 
-def test_of_a_dependency_the_most_probable_partners_are_chosen():
-    law = np.array([[0.1, 0.2, 0.0], [0.4, 0.2, 0.1]])
+def test_chooses_the_most_probable_partners_of_a_dependency():
+    probabilities = np.array([[0.1, 0.2, 0.0], [0.4, 0.2, 0.1]])
     rule = between(DEPENDENCY)
-    chosen = rule.choose(*rule.combinations(law), np.random.default_rng(0))
+    chosen = rule.choose(*rule.combinations(probabilities), np.random.default_rng(0))
     assert chosen.violates(np.array([[0, 0], [0, 1], [1, 0], [1, 2]])).tolist() == [True, False, False, True]
     assert [chosen.allows({1: town}) for town in range(3)] == [True, True, False]
-    assert rule.forbidden_cells(law).table.tolist() == [[True, False, True], [False, True, True]]
+    assert rule.forbidden_cells(probabilities).table.tolist() == [[True, False, True], [False, True, True]]
 
 
-def test_what_is_forbidden_leaves_other_cells():
+def test_cells_are_allowed_unless_all_their_combinations_are_forbidden():
     forbidden = ForbiddenCells((0, 1), np.array([[True, True], [False, True]]))
     assert [forbidden.allows({0: code}) for code in (0, 1, 2)] == [False, True, True]  # a gap may always be there
     assert not forbidden.allows({1: 1})

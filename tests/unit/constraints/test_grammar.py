@@ -55,7 +55,7 @@ def test_conditions_are_read(text, condition):
 UNREADABLE = {
     "age": "expected a comparison, the text ends",
     "age >=": "expected a value",
-    "age = 20": "== compares",
+    "age = 20": "Try: write == to compare",
     "age >= 20 and": "expected a column",
     "age >= 20 children == 2": "expected the end, and, or or, found 'children'",
     "(age >= 20": "expected ')'",
@@ -72,19 +72,19 @@ UNREADABLE = {
     "age >= 20; import os": "at character 10",
     "__import__('os') == 1": "expected a comparison, found '('",
     "'age' == 3": "expected a column",
-    "(" * 60 + "age >= 20" + ")" * 60: "more than 50 parentheses",
+    "(" * 60 + "age >= 20" + ")" * 60: "more than 50 nested parentheses",
     "age >= 20 or " * 2000: "more than 10000 characters",
 }
 
 
-@pytest.mark.parametrize(("text", "told"), UNREADABLE.items(), ids=range(len(UNREADABLE)))
-def test_what_cannot_be_read_is_told_with_its_place(text, told):
+@pytest.mark.parametrize(("text", "expected"), UNREADABLE.items(), ids=range(len(UNREADABLE)))
+def test_unreadable_conditions_are_refused_with_their_position(text, expected):
     with pytest.raises(QuestionError) as error:
         parse_condition(text)
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
-def test_columns_looked_at_and_columns_needed():
+def test_columns_read_and_columns_required():
     condition = parse_condition("age >= 20 and (children == 2 or income < 500) and not born is missing")
     assert value_columns(condition) == {"age", "children", "income"}
     assert gap_columns(condition) == {"born"}
@@ -125,6 +125,6 @@ def test_rules_are_read(text, comparisons):
         *("t1 & EQ(t1.a)", "t1 & EQ(t1.a, 'x'y)", "t1 & EQ(t1.a, 3) and t1.b < 3", "t1 & eq(t1.a, 3)"),
     ],
 )
-def test_what_is_no_rule_is_refused(text):
+def test_refuses_texts_that_are_not_rules(text):
     with pytest.raises(SchemaError, match="cannot be read"):
         parse_rule(text)

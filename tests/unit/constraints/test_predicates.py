@@ -1,4 +1,4 @@
-"""Public values beside the cells of a column."""
+"""Comparison of public values with the cells of a column."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from gapless import (
 from gapless.constraints.predicates import comparison_mask
 
 
-def test_edges_are_hit_although_their_last_bit_is_another():
+def test_an_edge_is_found_despite_rounding():
     """Found by review: three tenths of 1 is 0.30000000000000004 there."""
     tenths = Number("x", bounds=(0, 1), bins=10)
     around = Number("x", bounds=(-0.7, 0.7), bins=14)
@@ -20,7 +20,7 @@ def test_edges_are_hit_although_their_last_bit_is_another():
             below = comparison_mask(column, "<", str(edge / 10))
             assert below.sum() == edge - round(column.bounds[0] * 10)
             assert (comparison_mask(column, ">=", str(edge / 10)) == ~below).all()
-    # And where 0 has a cell of its own, which is as narrow as can be.
+    # Also where 0 has a separate, very narrow cell.
     assert (
         comparison_mask(tenths.finest, "<", "0.3").tolist()
         == (tenths.finest.regroup(tenths)[: tenths.finest.size] < 3).tolist()
@@ -34,7 +34,7 @@ def test_edges_are_hit_although_their_last_bit_is_another():
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "told"),
+    ("column", "value", "message"),
     [
         (Number("x", bounds=(0, 10), resolution=1.0), "6.5", "multiples of 1"),
         (DateTime("x", bounds=("2020-01-01", "2021-01-01"), resolution="day"), "2020-06-01T12:00:00", "by the day"),
@@ -42,7 +42,7 @@ def test_edges_are_hit_although_their_last_bit_is_another():
     ids=["number", "moment"],
 )
 @pytest.mark.parametrize("sign", [">=", ">", "==", "<"])
-def test_a_comparison_inside_a_step_of_the_resolution_is_refused(column, value, told, sign):
+def test_a_comparison_inside_a_step_of_the_resolution_is_refused(column, value, message, sign):
     """Values are kept as multiples: an answer for something between two of them would be wrong in silence."""
-    with pytest.raises(GaplessError, match=told):
+    with pytest.raises(GaplessError, match=message):
         comparison_mask(column, sign, value)

@@ -33,7 +33,7 @@ def rule(text, weight=None):
     return parse_constraint(Constraint(text, weight=weight), SCHEMA)
 
 
-def test_both_forms_say_the_same():
+def test_both_forms_give_the_same_terms():
     assert rule(READABLE).terms == rule(SHORT).terms
     assert rule(SHORT).terms == (
         Term(ColumnRef(0, 0), "==", ColumnRef(1, 0)),
@@ -62,11 +62,11 @@ def test_the_first_row_stands_on_the_left_and_one_row_is_the_first():
 
 
 def test_two_orders_at_once_are_never_or_one_comparison():
-    one, other = rule("t1.age < t2.age and t1.years > t2.years"), rule("t1.age <= t2.age")
-    assert merge_terms((*one.terms, *one.swapped)) is None
-    assert merge_terms((*other.terms, *other.swapped)) == rule("t1.age == t2.age").terms
+    strict, weak = rule("t1.age < t2.age and t1.years > t2.years"), rule("t1.age <= t2.age")
+    assert merge_terms((*strict.terms, *strict.swapped)) is None
+    assert merge_terms((*weak.terms, *weak.swapped)) == rule("t1.age == t2.age").terms
     assert rule(READABLE).is_symmetric
-    assert not one.is_symmetric
+    assert not strict.is_symmetric
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_two_orders_at_once_are_never_or_one_comparison():
         ("t1.born < t1.age", "columns 'born' and 'age' cannot be compared"),
     ],
 )
-def test_what_cannot_be_compared_is_told(text, wrong):
+def test_refuses_columns_that_cannot_be_compared(text, wrong):
     with pytest.raises(gl.errors.SchemaError, match=wrong):
         rule(text)
 

@@ -18,7 +18,7 @@ def test_violations_in_two_tables_are_counted_by_values():
     assert (order.truth.rows, order.other.rows, order.other.pairs) == (0, 3, 3 / 6)
     assert (key.truth.rows, key.other.rows, key.other.pairs) == (0, 2, 1 / 6)
     assert str(alone) == "0.00% of rows in the truth, 25.00% in the other table: t1.a > t1.b"
-    told = gl.compare(truth, other)
-    assert told.rules == (alone, order, key)
-    assert "16.667% of pairs: t1.a == t2.a" in str(told)
-    assert told.to_dict()["rules"][1]["other"]["rows"] == 3
+    comparison = gl.compare(truth, other)
+    assert comparison.rules == (alone, order, key)
+    assert "16.667% of pairs: t1.a == t2.a" in str(comparison)
+    assert comparison.to_dict()["rules"][1]["other"]["rows"] == 3

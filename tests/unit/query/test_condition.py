@@ -78,17 +78,17 @@ REFUSED = {
     "hour is missing": "no column 'hour' in the schema",
     "notes == 'x'": "free text cannot be asked about",
     "notes is missing": "free text cannot be asked about",
-    "age >= 25": "< or >= with the nearest edges: 20 and 30",
-    "age == 20": ">= 20 and < 30: the whole bin",
-    "age == 95": ">= 90 and <= 99: the whole bin",
-    "age between 20 and 30": "Try: < 30: a bin begins there",
-    "income > 500": "Try: >= 500: a bin begins there",
+    "age >= 25": "write < or >= with the nearest edges, 20 and 30, or declare an edge there",
+    "age == 20": "write >= 20 and < 30 for the whole bin",
+    "age == 95": "write >= 90 and <= 99 for the whole bin",
+    "age between 20 and 30": "Try: write < 30: a bin includes its lower edge",
+    "income > 500": "Try: write >= 500: a bin",
     "age >= old": "column 'age' is compared with 'old'\n  Try: an integer",
-    "income <= 500": "Try: < 500: a bin begins there",
-    "income < 600": "nearest edges: 500 and 750",
+    "income <= 500": "Try: write < 500: a bin",
+    "income < 600": "nearest edges, 500 and 750",
     "\"marital status\" > 'single'": "has no order",
     '"marital status" == married': "has no cell 'married'",
-    "health == 'not applicable'": "one of its levels",
+    "health == 'not applicable'": "use one of its levels",
     "born >= 1955-02": "column 'born' is compared with '1955-02'",
     "health == 'n/a'": "health is not applicable",
     "health is not applicable and age is applicable": "column 'age' is always applicable",
@@ -96,16 +96,16 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "told"), REFUSED.items(), ids=REFUSED)
-def test_what_the_schema_cannot_answer_is_refused_with_a_hint(text, told):
+@pytest.mark.parametrize(("text", "expected"), REFUSED.items(), ids=REFUSED)
+def test_refuses_conditions_that_do_not_fit_the_schema(text, expected):
     with pytest.raises(GaplessError) as error:
         compile_condition(parse_condition(text), SCHEMA)
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert error.value.hint
 
 
 def test_a_column_is_cut_where_a_condition_splits_its_bins_and_not_finer():
-    """So that rows which a condition cannot tell apart stay alike."""
+    """Rows for which a condition has the same truth stay alike."""
     wide = Schema(
         "wide",
         [
@@ -117,7 +117,7 @@ def test_a_column_is_cut_where_a_condition_splits_its_bins_and_not_finer():
             Integer("huge", bounds=(0, 10**9), bins=2),
         ],
     )
-    told = {
+    cells = {
         "age >= 33 or age == 99 or age < 20": {
             "age": [
                 *("0..9", "10..19", "20..29", "30..32", "33..39", "40..49"),
@@ -131,7 +131,7 @@ def test_a_column_is_cut_where_a_condition_splits_its_bins_and_not_finer():
         "few >= 3": {},
         "huge < 500000000": {},
     }
-    for text, expected in told.items():
+    for text, expected in cells.items():
         found = refined_columns(parse_condition(text), wide)
         assert {name: list(column.value_cells) for name, column in found.items()} == expected
         assert wide.with_columns(found).finest.columns == wide.finest.columns

@@ -110,7 +110,7 @@ BAD = {
     "a text": (lambda: "mean(income)", 'parse_question("mean(income)")'),
     "a class": (lambda: gl.Mean, "is not a question"),
     "a table": (lambda: pl.DataFrame({"income": [60]}), "a DataFrame is not a question"),
-    "no condition": (lambda: gl.Proportion(" "), "a proportion of what?"),
+    "no condition": (lambda: gl.Proportion(" "), "a proportion needs a condition"),
     "where is no text": (lambda: gl.Count(where=3), "3 is not a condition"),
     "by is a number": (lambda: gl.Count(by=3), "a list of columns"),
     "by names a column twice": (lambda: gl.Count(by=["sex", "sex"]), "name it once"),
