@@ -79,7 +79,7 @@ class _Combinations:
     def find(self, codes: NDArray[np.integer]) -> tuple[Flags, Integers, Flags]:
         """For each row: whether it has values in all columns, the index of its combination, and whether that exists."""
         cells = codes[:, self.columns].T.astype(np.int64)
-        seen = (cells < np.array(self.sizes)[:, None]).all(axis=0)
+        seen: Flags = np.all(cells < np.array(self.sizes)[:, None], axis=0)
         keys = np.where(seen, _mixed_radix(cells, self.sizes), -1)
         places = np.searchsorted(self.keys, keys)
         there = seen & (np.append(self.keys, -1)[places] == keys)

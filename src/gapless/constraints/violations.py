@@ -191,8 +191,8 @@ def _count(
     for bit in range(int(max(low.max(), high.max())).bit_length()):
         ours, theirs = np.flatnonzero(~low >> bit & 1), np.flatnonzero(high >> bit & 1)
         higher = _split_groups((groups[0][ours], groups[1][theirs]), (low[ours] >> bit + 1, high[theirs] >> bit + 1))
-        rest = [(left[ours], right[theirs]) for left, right in others]
-        counts[ours] += _count([], [], rest, higher, weights[theirs])
+        selected = [(left[ours], right[theirs]) for left, right in others]
+        counts[ours] += _count([], [], selected, higher, weights[theirs])
     return counts
 
 
