@@ -25,7 +25,7 @@ def drawn(size, source):
     return np.array([MECHANISM(zeros, source) for _ in range(DRAWS)]) / MECHANISM.scale
 
 
-def law_is_right(noise):
+def has_right_distribution(noise):
     """The length is Gamma(d), the square of the first part of a direction Beta(1/2, (d - 1)/2), signs even and apart.
 
     Kolmogorov-Smirnov and binomial tests, a quarter of the level each. A step of the grid is a part in two million of
@@ -43,22 +43,22 @@ def law_is_right(noise):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("source", [SystemNoise(), FixedNoise(3)], ids=["system", "fixed"])
-def test_noise_has_its_law(size, source):
-    assert law_is_right(drawn(size, source))
+def test_noise_has_its_distribution(size, source):
+    assert has_right_distribution(drawn(size, source))
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("factor", [0.8, 1.25])
 def test_noise_of_the_wrong_size_is_caught(size, factor):
-    assert not law_is_right(drawn(size, ScaledNoise(factor, SystemNoise())))
+    assert not has_right_distribution(drawn(size, ScaledNoise(factor, SystemNoise())))
 
 
 def test_noise_of_another_kind_is_caught():
     """One number for all cells, a separate Laplace number for each, and one sign for all."""
-    assert not law_is_right(drawn(2, SharedNoise(SystemNoise())))
-    assert not law_is_right(np.random.default_rng(1).laplace(size=(DRAWS, 3)))
+    assert not has_right_distribution(drawn(2, SharedNoise(SystemNoise())))
+    assert not has_right_distribution(np.random.default_rng(1).laplace(size=(DRAWS, 3)))
     signs = np.random.default_rng(2).choice([-1, 1], (DRAWS, 1))
-    assert not law_is_right(np.abs(drawn(2, SystemNoise())) * signs)  # one sign for both
+    assert not has_right_distribution(np.abs(drawn(2, SystemNoise())) * signs)  # one sign for both
 
 
 def test_half_normal_numbers_are_half_normal():

@@ -1,4 +1,4 @@
-"""The laws of the noise, for all three samplers.
+"""The distributions of the noise, for all three samplers.
 
 Each test computes p-values and demands more than LEVEL = 1e-7. They are asymptotic (chi-square with at least
 25 expected per cell, rank correlations of at least 10,000 draws); the factor of ten up to the promised false
@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gapless.privacy.noise import SMALL, SystemNoise
+from gapless.privacy.noise import MAX_OPENDP_SIZE, SystemNoise
 from gapless.testing.noise import FixedNoise, ScaledNoise, SharedNoise
 
 LEVEL = 1e-7
 WRONG = [0.8, 1.25]
-SIZES = {"opendp": SMALL, "table": 200_000}
+SIZES = {"opendp": MAX_OPENDP_SIZE, "table": 200_000}
 POWER = {"laplace": 1, "gaussian": 2}
 
-every_law = pytest.mark.parametrize("law", POWER)
+every_kind = pytest.mark.parametrize("kind", POWER)
 every_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 
 
-def draw(source, law, scale, size):
-    return getattr(source, f"discrete_{law}")(scale, size)
+def draw(source, kind, scale, size):
+    return getattr(source, f"discrete_{kind}")(scale, size)
 
 
 def goodness_of_fit(observed, expected):
@@ -39,21 +39,21 @@ def goodness_of_fit(observed, expected):
     return stats.chi2.sf(((seen - awaited) ** 2 / awaited).sum(), len(pooled) - 1)
 
 
-def p_law(source, law, scale, size):
+def p_distribution(source, kind, scale, size):
     reach = int(40 * scale) + 2
     z = np.arange(-reach, reach + 1)
-    weight = np.exp(-((np.abs(z) / scale) ** POWER[law]) / POWER[law])
-    seen = np.bincount(np.clip(draw(source, law, scale, size), -reach, reach) + reach, minlength=len(z))
+    weight = np.exp(-((np.abs(z) / scale) ** POWER[kind]) / POWER[kind])
+    seen = np.bincount(np.clip(draw(source, kind, scale, size), -reach, reach) + reach, minlength=len(z))
     return goodness_of_fit(seen, size * weight / weight.sum())
 
 
-@every_law
+@every_kind
 @every_size
 @pytest.mark.parametrize("scale", [0.3, 3.0, 10.0, 1000.0])
-def test_law(law, size, scale):
-    assert p_law(SystemNoise(), law, scale, size) > LEVEL
+def test_noise_has_its_distribution(kind, size, scale):
+    assert p_distribution(SystemNoise(), kind, scale, size) > LEVEL
     for factor in WRONG:
-        assert p_law(ScaledNoise(factor, SystemNoise()), law, scale, size) < LEVEL
+        assert p_distribution(ScaledNoise(factor, SystemNoise()), kind, scale, size) < LEVEL
 
 
 def p_wide(source, std, size):
@@ -68,7 +68,7 @@ def p_wide(source, std, size):
 
 @pytest.mark.parametrize("std", [40_000.0, 1.3 * 2**20, 2.0**43])
 @pytest.mark.parametrize("size", [9_000, 200_000])
-def test_law_too_wide_for_a_table(std, size):
+def test_wide_noise_has_its_distribution(std, size):
     """A discrete Gaussian as wide as this is a rounded normal to all that a test can see."""
     assert p_wide(SystemNoise(), std, size) > LEVEL
     for factor in WRONG:
@@ -90,29 +90,29 @@ def test_wide_cells_are_independent():
     assert p_independent(np.repeat(draw(SystemNoise(), "gaussian", 2.0**20, 100_000), 2)) < LEVEL
 
 
-@every_law
+@every_kind
 @pytest.mark.parametrize("scale", [0.3, 10.0, 2000.0])
-def test_law_of_the_fixed_source(law, scale):
-    assert p_law(FixedNoise(1), law, scale, SMALL) > LEVEL
+def test_noise_of_the_fixed_source_has_its_distribution(kind, scale):
+    assert p_distribution(FixedNoise(1), kind, scale, MAX_OPENDP_SIZE) > LEVEL
     for factor in WRONG:
-        assert p_law(ScaledNoise(factor, FixedNoise(1)), law, scale, SMALL) < LEVEL
+        assert p_distribution(ScaledNoise(factor, FixedNoise(1)), kind, scale, MAX_OPENDP_SIZE) < LEVEL
 
 
 def p_same(first, second):
-    """P-value of a chi-square test that two samples have one law, in 20 cells of their common quantiles."""
+    """P-value of a chi-square test that two samples have one distribution, in 20 cells of their common quantiles."""
     edges = np.unique(np.quantile(np.r_[first, second], np.linspace(0, 1, 21)[1:-1]))
     cells = [np.searchsorted(edges, sample) for sample in (first, second)]
     counts = np.array([np.bincount(cell, minlength=len(edges) + 1) for cell in cells])
     return stats.chi2_contingency(counts[:, counts.sum(axis=0) > 0], correction=False).pvalue
 
 
-@every_law
+@every_kind
 @pytest.mark.parametrize("scale", [1.0, 10.0, 1000.0])
-def test_table_and_opendp_agree(law, scale):
-    opendp = draw(SystemNoise(), law, scale, SIZES["opendp"])
-    assert p_same(opendp, draw(SystemNoise(), law, scale, SIZES["table"])) > LEVEL
+def test_table_and_opendp_agree(kind, scale):
+    opendp = draw(SystemNoise(), kind, scale, SIZES["opendp"])
+    assert p_same(opendp, draw(SystemNoise(), kind, scale, SIZES["table"])) > LEVEL
     for factor in WRONG:
-        assert p_same(opendp, draw(SystemNoise(), law, factor * scale, SIZES["table"])) < LEVEL
+        assert p_same(opendp, draw(SystemNoise(), kind, factor * scale, SIZES["table"])) < LEVEL
 
 
 def p_independent(noise):
@@ -126,11 +126,11 @@ def p_independent(noise):
     return min(1.0, 16 * 2 * stats.norm.sf(worst))
 
 
-@every_law
+@every_kind
 @every_size
-def test_cells_are_independent(law, size):
+def test_cells_are_independent(kind, size):
     def noise():
-        return draw(SystemNoise(), law, 20.0, size)
+        return draw(SystemNoise(), kind, 20.0, size)
 
     assert p_independent(noise()) > LEVEL
     assert p_independent(np.repeat(noise(), 2)[:size]) < LEVEL, "each draw used twice"
@@ -138,12 +138,12 @@ def test_cells_are_independent(law, size):
     assert p_independent(np.repeat(noise(), 2)[:size] * sign) < LEVEL, "magnitudes used twice"
 
 
-@every_law
-def test_calls_are_independent(law):
+@every_kind
+def test_calls_are_independent(kind):
     """200 calls of 100 cells: what one call adds to all of its cells shows as a correlation of neighbours."""
 
     def noise(source):
-        return np.concatenate([draw(source, law, 20.0, 100) for _ in range(200)])
+        return np.concatenate([draw(source, kind, 20.0, 100) for _ in range(200)])
 
     assert p_independent(noise(SystemNoise())) > LEVEL
     assert p_independent(noise(SharedNoise(SystemNoise()))) < LEVEL
@@ -167,7 +167,7 @@ def test_choice_is_the_exponential_mechanism(scores):
 
 
 def test_choice_is_not_permute_and_flip():
-    """OpenDP gives another law under pure differential privacy; the test above would notice."""
+    """OpenDP has another distribution under pure differential privacy; the test above would notice."""
     from opendp import domains, measurements, measures, metrics
 
     space = domains.vector_domain(domains.atom_domain(T="f64", nan=False)), metrics.linf_distance(T="f64")

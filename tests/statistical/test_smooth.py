@@ -24,7 +24,7 @@ def draws(mechanism, source):
     return noise * mechanism.alpha / float(VALUE.bound)
 
 
-def law_is_right(noise, exponent):
+def has_right_distribution(noise, exponent):
     """|X|^g / (1 + |X|^g) is Beta(1/g, 1 - 1/g), and signs are even.
 
     Kolmogorov-Smirnov and binomial test, half the level each. Rounding to the grid moves a distribution function by
@@ -38,18 +38,18 @@ def law_is_right(noise, exponent):
 
 @pytest.mark.parametrize("epsilon", [0.8, 1.386, 4.159, 6.0])
 @pytest.mark.parametrize("source", [SystemNoise(), FixedNoise(3)], ids=["system", "fixed"])
-def test_noise_has_its_law(epsilon, source):
+def test_noise_has_its_distribution(epsilon, source):
     mechanism = SmoothCauchy.for_loss(Loss(epsilon, math.inf), Smooth(1, 2.0))
-    assert law_is_right(draws(mechanism, source), mechanism.exponent)
+    assert has_right_distribution(draws(mechanism, source), mechanism.exponent)
 
 
 @pytest.mark.parametrize("epsilon", [0.8, 4.159])
 @pytest.mark.parametrize("factor", [0.8, 1.25])
 def test_noise_of_the_wrong_size_is_caught(epsilon, factor):
     mechanism = SmoothCauchy.for_loss(Loss(epsilon, math.inf), Smooth(1, 2.0))
-    assert not law_is_right(draws(mechanism, ScaledNoise(factor, SystemNoise())), mechanism.exponent)
+    assert not has_right_distribution(draws(mechanism, ScaledNoise(factor, SystemNoise())), mechanism.exponent)
 
 
 def test_a_wrong_exponent_is_caught():
     mechanism = SmoothCauchy(3.5, 2.8, 2.0**-12)
-    assert not law_is_right(draws(mechanism, SystemNoise()), 3.0)
+    assert not has_right_distribution(draws(mechanism, SystemNoise()), 3.0)

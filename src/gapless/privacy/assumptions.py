@@ -146,7 +146,7 @@ def check_assumption(assumption: object) -> None:
 def expand_rates(assumption: Assumption, columns: Iterable[str]) -> Assumption:
     """One rate for every column that may be missing, spelled out for these; named rates stay as they are.
 
-    >>> over(MCAR(0.2), ["age", "sex"]).rates
+    >>> expand_rates(MCAR(0.2), ["age", "sex"]).rates
     {'age': 0.2, 'sex': 0.2}
     """
     check_assumption(assumption)

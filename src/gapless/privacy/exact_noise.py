@@ -1,7 +1,7 @@
 r"""Exact draws of generalized Cauchy and K-norm noise, rounded to whole numbers.
 
-Digits of uniform numbers are read until they decide the result. Where a float takes part, it decides only far from the
-other result; else integers do. So no rounding error of a float can leak.
+Digits of uniform numbers are read until they decide the result. A float decides only where the result is clear; else
+integers do. So no rounding error of a float can leak.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Word = Callable[[], int]  # a fresh uniform number of 64 bits at each call
 
 
 class Uniform:
-    """A uniform number in [0, 1) of which only the first digits are known: `digits / 2**bits`, or up to 1 more."""
+    """A uniform number in [0, 1) with known first digits: at least `digits / 2**bits`, and less than 1 digit above."""
 
     __slots__ = ("_word", "bits", "digits")
 
@@ -31,30 +31,30 @@ class Uniform:
         self._word = word
         self.bits, self.digits = WORD, word()
 
-    def read_on(self) -> None:
+    def read_word(self) -> None:
         """Read one more word."""
         self.bits, self.digits = self.bits + WORD, self.digits << WORD | self._word()
 
-    def to(self, bits: int) -> int:
-        """The first so many digits, read if they are not known yet."""
+    def prefix(self, bits: int) -> int:
+        """The first `bits` digits, read where they are not known yet."""
         while self.bits < bits:
-            self.read_on()
+            self.read_word()
         return self.digits >> self.bits - bits
 
 
 def exp(x: Fraction, places: int) -> tuple[int, int]:
-    """Integers below and above 2^places·exp(-x) for x ≥ 0, some hundred apart."""
+    """Integers below and above 2^places·exp(-x) for x ≥ 0, a few hundred apart."""
     halvings = math.floor(2 * x).bit_length()
     numerator, denominator = (x / 2**halvings).as_integer_ratio()  # y < 1/2
-    term = term_up = one = 1 << places
+    term = term_up = unit = 1 << places
     total = total_up = 0
     for n in count(1):  # exp(y), by its series
         total, total_up = total + term, total_up + term_up
         term, term_up = term * numerator // (denominator * n), -(-term_up * numerator // (denominator * n))
         if term_up <= 1:
             break
-    total_up += 2 * term_up  # each further term is less than half of the one before
-    power, power_up = one * one // total_up, -(-one * one // total)
+    total_up += 2 * term_up  # each further term is less than half of the previous
+    power, power_up = unit * unit // total_up, -(-unit * unit // total)
     for _ in range(halvings):  # exp(-2y) = exp(-y)²
         power, power_up = power * power >> places, -(-power_up * power_up >> places)
     return power, power_up
@@ -68,9 +68,9 @@ def rounded_cauchy(centre: Fraction, scale: Fraction, quarters: int, word: Word)
 
     .. math:: f(x) \propto \frac1{1 + |x|^g}, \qquad |X|^g/(1 + |X|^g) \sim \mathrm{Beta}(1/g,\, 1 - 1/g)
 
-    A uniform :math:`Y` is :math:`|X|` below 1 and :math:`1/|X|` above it; it is kept with probability
+    A uniform :math:`Y` is :math:`|X|` below 1 and :math:`1/|X|` above it. It is accepted with probability
     :math:`1/(1 + Y^g)` or :math:`Y^{g-2}/(1 + Y^g)`, which is at most 1 as :math:`g \ge 2`. Exponents are multiples of
-    1/4, so that powers are integer fourth roots, and no float takes part. Proved in docs/proofs/smooth_cauchy.md,
+    1/4, so that powers are integer fourth roots and need no floats. Proved in docs/proofs/smooth_cauchy.md,
     attacked by tests/statistical/test_smooth.py.
 
     `word` gives a fresh uniform number of 64 bits at each call.
@@ -79,38 +79,32 @@ def rounded_cauchy(centre: Fraction, scale: Fraction, quarters: int, word: Word)
         coins = word()
         inner, sign = bool(coins & 1), 1 if coins & 2 else -1
         y = Uniform(word)
-        if _kept(y, Uniform(word), quarters, inner=inner):
+        if _is_accepted(y, Uniform(word), quarters, inner=inner):
             break
     while True:
-        one = 1 << y.bits
-        if inner:
-            low, high = Fraction(y.digits, one), Fraction(y.digits + 1, one)
-        elif y.digits:
-            low, high = Fraction(one, y.digits + 1), Fraction(one, y.digits)
-        else:
-            y.read_on()
-            continue
-        nearest = {floor(centre + sign * scale * x + HALF) for x in (low, high)}
-        if len(nearest) == 1:
-            return nearest.pop()
-        y.read_on()
+        if inner or y.digits:  # else |X| = 1/Y has no upper bound yet
+            ends = (Fraction(digits, 1 << y.bits) for digits in (y.digits, y.digits + 1))
+            nearest = {floor(centre + sign * scale * (x if inner else 1 / x) + HALF) for x in ends}
+            if len(nearest) == 1:
+                return nearest.pop()
+        y.read_word()
 
 
-def _kept(y: Uniform, u: Uniform, quarters: int, *, inner: bool) -> bool:
-    """Whether U (1 + Y^g) < 1, or < Y^(g-2) for the outer part; reads on until the answer is certain."""
+def _is_accepted(y: Uniform, u: Uniform, quarters: int, *, inner: bool) -> bool:
+    """Whether U (1 + Y^g) < 1, or < Y^(g-2) for the outer part; reads digits until the answer is certain."""
     while True:
-        bits, one = y.bits, 1 << y.bits
+        bits, unit = y.bits, 1 << y.bits
         power, power_up = _power(y.digits, bits, quarters), _power(y.digits + 1, bits, quarters) + 1
-        limit, limit_up = one, one
+        limit, limit_up = unit, unit
         if not inner:
             limit = _power(y.digits, bits, quarters - 8)
             limit_up = _power(y.digits + 1, bits, quarters - 8) + 1
-        if (u.digits + 1) * (one + power_up) <= limit << bits:
+        if (u.digits + 1) * (unit + power_up) <= limit << bits:
             return True
-        if u.digits * (one + power) >= limit_up << bits:
+        if u.digits * (unit + power) >= limit_up << bits:
             return False
-        y.read_on()
-        u.read_on()
+        y.read_word()
+        u.read_word()
 
 
 def _power(digits: int, bits: int, quarters: int) -> int:
@@ -123,7 +117,7 @@ def _power(digits: int, bits: int, quarters: int) -> int:
 _ROOT = math.exp(-0.5)
 _PLACES = 2.0**-WORD
 _ALL = (1 << WORD) - 1
-_MARGIN = 2.0**-36  # more than the float error of a chance, and than digits not yet read can change it
+_MARGIN = 2.0**-36  # more than the float error of a probability and the effect of unread digits
 
 
 def rounded_knorm(scale: Fraction, size: int, word: Word) -> NDArray[np.int64]:
@@ -134,7 +128,7 @@ def rounded_knorm(scale: Fraction, size: int, word: Word) -> NDArray[np.int64]:
 
     Proved in docs/proofs/knorm.md, attacked by tests/statistical/test_knorm.py.
 
-    `word` gives a fresh uniform number of 64 bits at each call. Whatever is beyond int64 wraps, as sums with it do.
+    `word` gives a fresh uniform number of 64 bits at each call. Numbers beyond int64 wrap, as sums with them do.
     """
     signs = [1 if word() & 1 else -1 for _ in range(size)]
     numbers = [half_normal(word) for _ in range(2 * size + 1)]
@@ -142,7 +136,7 @@ def rounded_knorm(scale: Fraction, size: int, word: Word) -> NDArray[np.int64]:
     while True:
         ends = []
         for more in (0, 1):
-            known = [(k << bits) + x.to(bits) + more for k, x in numbers]
+            known = [(k << bits) + x.prefix(bits) + more for k, x in numbers]
             length = isqrt(sum(m * m for m in known[size:])) + more
             ends.append([_nearest(scale.numerator * n * length, scale.denominator << 2 * bits) for n in known[:size]])
         if ends[0] == ends[1]:
@@ -157,9 +151,10 @@ def _nearest(numerator: int, denominator: int) -> int:
 
 
 def half_normal(word: Word) -> tuple[int, Uniform]:
-    r"""The absolute value of a normal number as k + x, its whole part and the rest, with the digits of x read so far.
+    r"""The absolute value of a normal number as k + x: its integer part, and the digits of the rest read so far.
 
-    :math:`\Pr[k] \propto e^{-k/2}` and x uniform, both kept with probability :math:`\exp(-((k + x)^2 - k)/2)`.
+    :math:`\Pr[k] \propto e^{-k/2}` and x is uniform. Both are accepted with probability
+    :math:`\exp(-((k + x)^2 - k)/2)`.
     """
     while True:
         k = 0
@@ -176,22 +171,22 @@ def _half(bits: int) -> tuple[Fraction, Fraction]:  # noqa: ARG001 known to the 
 
 
 def _energies(k: int, x: Uniform, bits: int) -> tuple[Fraction, Fraction]:
-    """Between which numbers ((k + x)² - k)/2 lies, as far as so many digits of x tell."""
-    low = k + Fraction(x.to(bits), 1 << bits)
+    """Bounds on ((k + x)² - k)/2 from the first digits of x."""
+    low = k + Fraction(x.prefix(bits), 1 << bits)
     return (low**2 - k) / 2, ((low + Fraction(1, 1 << bits)) ** 2 - k) / 2
 
 
 def _happens(about: float, energies: Callable[[int], tuple[Fraction, Fraction]], word: Word) -> bool:
-    """Whether a uniform number is below exp(-E), which is `about` this: reads on until the answer is certain."""
+    """Whether a uniform number is below exp(-E), estimated by `about`; reads digits until the answer is certain."""
     u = Uniform(word)
-    told = u.digits * _PLACES
-    if abs(told - about) > _MARGIN:
-        return told < about
+    estimate = u.digits * _PLACES
+    if abs(estimate - about) > _MARGIN:
+        return estimate < about
     bits = WORD
     while True:
         low, high = energies(bits)
-        if (u.to(bits) + 1) << WORD <= exp(high, bits + WORD)[0]:
+        if (u.prefix(bits) + 1) << WORD <= exp(high, bits + WORD)[0]:
             return True
-        if u.to(bits) << WORD >= exp(low, bits + WORD)[1]:
+        if u.prefix(bits) << WORD >= exp(low, bits + WORD)[1]:
             return False
         bits += WORD

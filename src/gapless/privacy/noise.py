@@ -1,16 +1,16 @@
-r"""Where every random number of a mechanism comes from.
+r"""The source of every random number of a mechanism.
 
 Three samplers draw integer noise, and all are exact: OpenDP's (rejection in rational arithmetic) for up to
-`SMALL` cells, an inversion of our own for longer vectors, and for Gaussian noise too wide for a table an inversion in
-coarse cells with a rejection inside them (`WideGaussian`). The inversion reads the digits of a number U,
-uniform on [0, 1), one 64-bit word at a time, until they single out the integer z with F(z-1) ≤ U < F(z):
+`MAX_OPENDP_SIZE` cells, our inversion for longer vectors, and `WideGaussian` for Gaussian noise too wide for a table,
+an inversion in coarse cells with a rejection inside them. The inversion reads the digits of a number U, uniform on
+[0, 1), one 64-bit word at a time, until they single out the integer z with F(z-1) ≤ U < F(z):
 
 .. math:: F(z) = \Pr[Z \le z] = \sum_{x \le z} w(|x|) \Big/ \sum_{x} w(|x|)
 
-F is never rounded: `Distribution.brackets` holds it between integers that were rounded down and up. One word nearly
-always decides; a word that falls into a bracket is ambiguous, and then more digits of U are read and more
-digits of F computed. So the law is exact and adds nothing to δ; what remains assumed is the entropy of the
-operating system. Proved in docs/proofs/exact_noise.md, attacked by tests/statistical/test_noise.py.
+F is never rounded: `Distribution.brackets` encloses it between integers that were rounded down and up. One word nearly
+always decides. A word that falls into a bracket is ambiguous; then more digits of U are read and more digits of F are
+computed. So the distribution is exact and adds nothing to δ. The only assumption is the entropy of the operating
+system. Proved in docs/proofs/exact_noise.md, attacked by tests/statistical/test_noise.py.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 __all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current", "origin"]
 
 
-SMALL = 10_000  # cells that OpenDP draws in a fraction of a second
+MAX_OPENDP_SIZE = 10_000  # cells that OpenDP draws in a fraction of a second
 LARGEST = 2.0**50  # scale up to which no draw comes near the ends of int64
-SYSTEM = "system"  # what a ledger writes for noise that keeps anybody's privacy
-_REST = np.uint64(48)  # bits of a word after the beginning by which its cell is looked up
-_WIDER = Fraction(1, 512)  # η: by how much the variance of proposals for a wide Gaussian exceeds its own
-_MARGIN = 2.0**-36  # more than the float error of a chance exp(-E)
+SYSTEM = "system"  # the ledger's word for noise that is private
+_SUFFIX_BITS = np.uint64(48)  # bits of a word after the prefix by which its cell is looked up
+_EXTRA_VARIANCE = Fraction(1, 512)  # η: the relative excess variance of the proposals for a wide Gaussian
+_MARGIN = 2.0**-36  # more than the float error of a probability exp(-E)
 
 
 class NoiseSource(Protocol):
-    """Where every random number of a mechanism comes from."""
+    """The source of every random number of a mechanism."""
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-|z|/scale)."""
@@ -68,11 +68,11 @@ class NoiseSource(Protocol):
 
 
 class SystemNoise:
-    """The only source of production: entropy of the operating system, exact laws, no seed.
+    """The only source in production: entropy of the operating system, exact distributions, no seed.
 
-    A float parameter stands for the rational number it is, to the last bit. We keep nothing between two calls
-    but tables of F, which are public; OpenDP draws through OpenSSL, which the system seeds and which reseeds
-    after a fork. Sizes, scales and the number of candidates are public too.
+    A float parameter stands for the rational number it is, to the last bit. Between two calls we keep only tables of F,
+    which are public. OpenDP draws through OpenSSL, which the system seeds and which reseeds after a fork. Sizes, scales
+    and the number of candidates are public too.
 
     >>> SystemNoise().discrete_laplace(2.0, size=3).dtype
     dtype('int64')
@@ -84,15 +84,15 @@ class SystemNoise:
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-|z|/scale)."""
-        law = Distribution.laplace(_checked(scale))
-        return law.draw(size) if size > SMALL and law.fits else _opendp_draw("l1", scale, size)
+        noise = Distribution.laplace(_checked(scale))
+        return noise.draw(size) if size > MAX_OPENDP_SIZE and noise.fits_table else _opendp_draw("l1", scale, size)
 
     def discrete_gaussian(self, std: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-z²/2std²)."""
-        law = Distribution.gaussian(_checked(std))
-        if not law.fits:
+        noise = Distribution.gaussian(_checked(std))
+        if not noise.fits_table:
             return WideGaussian.of(float(std)).draw(size)
-        return law.draw(size) if size > SMALL else _opendp_draw("l2", std, size)
+        return noise.draw(size) if size > MAX_OPENDP_SIZE else _opendp_draw("l2", std, size)
 
     def knorm(self, scale: float, size: int) -> Integers:
         """`scale·Y` to the nearest whole numbers, Y with density ∝ exp(-|y|₂)."""
@@ -101,8 +101,8 @@ class SystemNoise:
     def choose(self, scores: Floats, scale: float) -> int:
         """One index, Pr[i] ∝ exp(scores[i]/scale): the exponential mechanism.
 
-        The scores are taken as the rational numbers they are. If floating-point arithmetic made them, their
-        sensitivity holds up to its rounding: the caller rounds them to a public grid.
+        The scores are taken as the rational numbers they are. If they come from floating-point arithmetic, their
+        sensitivity holds only up to its rounding. So the caller rounds them to a public grid.
         """
         if scores.ndim != 1 or not scores.size or not np.isfinite(scores).all():
             raise ValueError("scores must be a non-empty vector of finite numbers")  # private: never quoted
@@ -114,14 +114,14 @@ class SystemNoise:
 
     def uniform_words(self, size: int) -> NDArray[np.uint64]:
         """Independent numbers, uniform on 64 bits."""
-        return np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
+        return _uniform_words(size)
 
 
 _source: ContextVar[NoiseSource] = ContextVar("gapless.noise")  # set by gapless.testing only
 
 
 def current() -> NoiseSource:
-    """The active source: the system's, unless `gapless.testing` has put another in its place.
+    """The active source: the system's, unless `gapless.testing` has replaced it.
 
     >>> origin(current())
     'system'
@@ -130,7 +130,7 @@ def current() -> NoiseSource:
 
 
 def origin(source: NoiseSource) -> str:
-    """Who draws, as a ledger records it: decided by type, so that nothing a source says of itself can make it private.
+    """The source as a ledger records it. The type decides, so that no source can declare itself private.
 
     >>> origin(SystemNoise())
     'system'
@@ -149,6 +149,11 @@ def _entropy(size: int) -> bytes:
     return os.urandom(size)
 
 
+def _uniform_words(size: int) -> NDArray[np.uint64]:
+    """Independent uniform numbers of 64 bits."""
+    return np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
+
+
 def _word() -> int:
     """A uniform number of 64 bits."""
     return int.from_bytes(_entropy(WORD // 8))
@@ -156,7 +161,7 @@ def _word() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A symmetric law on the integers with Pr[z] ∝ w(|z|), w(0) = 1, w(z+1) = w(z)·exp(-slope - z·bend).
+    """A symmetric distribution on the integers: Pr[z] ∝ w(|z|), w(0) = 1, w(z+1) = w(z)·exp(-slope - z·bend).
 
     Discrete Laplace: slope 1/s, bend 0. Discrete Gaussian: slope 1/2σ², bend 1/σ², as (z+1)² - z² = 1 + 2z.
     """
@@ -175,25 +180,25 @@ class Distribution:
         return cls(1 / (2 * Fraction(std) ** 2), 1 / Fraction(std) ** 2)
 
     @property
-    def fits(self) -> bool:
+    def fits_table(self) -> bool:
         """Whether a table of 2^20 entries is enough: -ln w(2^19) ≥ 110."""
         return 2**19 * self.slope + 2**18 * (2**19 - 1) * self.bend >= 110
 
     def draw(self, size: int) -> Integers:
         """Independent draws by inversion of F."""
         lower, upper, guide = _table(self)
-        words = np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
-        cells = guide[words >> _REST]  # where the search ends, unless the rest of the word passes a cut
-        late = np.flatnonzero(upper[cells] < words)
-        cells[late] = np.searchsorted(upper, words[late])  # upper[cell - 1] < word ≤ upper[cell]
-        ambiguous = np.flatnonzero(words >= lower[cells])
+        drawn = _uniform_words(size)
+        cells = guide[drawn >> _SUFFIX_BITS]  # the right cell, unless the rest of the word passes a cut
+        late = np.flatnonzero(upper[cells] < drawn)
+        cells[late] = np.searchsorted(upper, drawn[late])  # upper[cell - 1] < word ≤ upper[cell]
+        ambiguous = np.flatnonzero(drawn >= lower[cells])
         cells -= len(upper) // 2
         for i in ambiguous:
-            cells[i] = self.reveal(int(words[i]))
+            cells[i] = self.resolve(int(drawn[i]))
         return np.asarray(cells, dtype=np.int64)
 
-    def reveal(self, word: int) -> int:
-        """Finish the draw that began with an ambiguous word: read on until U leaves every bracket of F."""
+    def resolve(self, word: int) -> int:
+        """Finish a draw that began with an ambiguous word: read digits until U is outside every bracket of F."""
         bits = WORD
         while True:
             bits += WORD
@@ -206,21 +211,21 @@ class Distribution:
     def brackets(self, bits: int) -> tuple[list[int], list[int]]:
         """Integers with lower ≤ 2^bits·F(k) ≤ upper + 1, at most 1 apart, for k = -K-1, …, K.
 
-        All numbers are integers in units of 2^-3bits, once rounded down and once (`_up`) rounded up; K is so
-        large that the weights beyond it add up to less than 2^-2bits. By symmetry the k < 0 are enough:
-        F(-k-1) = Pr[Z > k] = 1 - F(k).
+        All numbers are integers in units of 2^-3bits, once rounded down and once (`_up`) rounded up. K is so large that
+        the weights beyond it add up to less than 2^-2bits. By symmetry the k < 0 are enough: F(-k-1) = Pr[Z > k] =
+        1 - F(k).
         """
         places = 3 * bits
-        one = 1 << places
+        unit = 1 << places
         (ratio, ratio_up), (bend, bend_up) = exp(self.slope, places), exp(self.bend, places)
-        weight = weight_up = one
+        weight = weight_up = unit
         weights, weights_up = [], []
-        while weight_up << 2 * bits >= one - ratio_up:
+        while weight_up << 2 * bits >= unit - ratio_up:
             weights.append(weight)
             weights_up.append(weight_up)
             weight, weight_up = weight * ratio >> places, -(-weight_up * ratio_up >> places)
             ratio, ratio_up = ratio * bend >> places, -(-ratio_up * bend_up >> places)
-        rest_up = -(-(weight_up << places) // (one - ratio_up))  # a geometric series, as the ratios only fall
+        rest_up = -(-(weight_up << places) // (unit - ratio_up))  # a geometric series, as the ratios only fall
 
         # Sums over z > k for k = K, …, 0, -1. The last two, over z > 0 and z ≥ 0, make the sum over all z.
         tails = list(accumulate(reversed(weights), initial=0))
@@ -234,14 +239,14 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class WideGaussian:
-    r"""A discrete Gaussian too wide for a table: a coarse one in cells of W, an even place in the cell, a rejection.
+    r"""A discrete Gaussian too wide for a table: a coarse one in cells of width W, a uniform place in it, a rejection.
 
-    .. math:: z = bW + r, \qquad b \sim N_{\mathbb Z}(0, s^2/W^2), \qquad r \text{ even on } [-W/2, W/2), \qquad
+    .. math:: z = bW + r, \qquad b \sim N_{\mathbb Z}(0, s^2/W^2), \qquad r \text{ uniform on } [-W/2, W/2), \qquad
               E = \frac{z^2}{2\sigma^2} - \frac{(bW)^2}{2s^2} + c
 
-    A proposal is kept with chance exp(-E), so that Pr[z] ∝ exp(-z²/2σ²) exactly. With s² = σ²(1 + η) and
-    c = W²/8ησ² no E is negative. E is computed in floats, within `_MARGIN`; where that does not decide, in rational
-    numbers with more digits of U, as `Distribution.reveal` does. Proved in docs/proofs/exact_noise.md.
+    A proposal is accepted with probability exp(-E), so that Pr[z] ∝ exp(-z²/2σ²) exactly. With s² = σ²(1 + η) and
+    c = W²/8ησ² no E is negative. E is computed in floats, within `_MARGIN`. Where that does not decide, rational
+    numbers do, with more digits of U, as in `Distribution.resolve`. Proved in docs/proofs/exact_noise.md.
     """
 
     std: float
@@ -249,49 +254,53 @@ class WideGaussian:
 
     @classmethod
     def of(cls, std: float) -> WideGaussian:
-        """With cells such that 256 ≤ σ/W < 512: few are thrown away, and their table is small."""
+        """With cells such that 256 ≤ σ/W < 512: few proposals are rejected, and the table of cells is small."""
         return cls(std, math.frexp(std)[1] - 9)
 
     @property
     def cells(self) -> Distribution:
-        """The law of b."""
-        variance = Fraction(self.std) ** 2 * (1 + _WIDER) / 4**self.bits
+        """The distribution of b."""
+        variance = Fraction(self.std) ** 2 * (1 + _EXTRA_VARIANCE) / 4**self.bits
         return Distribution(1 / (2 * variance), 1 / variance)
 
     def draw(self, size: int) -> Integers:
-        """Independent draws: whatever is thrown away is drawn anew."""
+        """Independent draws; rejected proposals are drawn again."""
         drawn = np.empty(size, dtype=np.int64)
-        open_ = np.arange(size)
-        while open_.size:
-            z, kept = self._propose(open_.size)
-            drawn[open_[kept]] = z[kept]
-            open_ = open_[~kept]
+        pending = np.arange(size)
+        while pending.size:
+            z, accepted = self._propose(pending.size)
+            drawn[pending[accepted]] = z[accepted]
+            pending = pending[~accepted]
         return drawn
 
     def _propose(self, size: int) -> tuple[Integers, NDArray[np.bool_]]:
-        """Proposals, and which of them are kept: a word holds the place in the cell and the first digits of U."""
+        """Proposals, and which are accepted: a word holds the place in the cell and the first digits of U."""
         width, places = 1 << self.bits, WORD - self.bits
         cells = self.cells.draw(size)
-        words = np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
+        drawn = _uniform_words(size)
         start = cells * width
-        z = start + (words & np.uint64(width - 1)).astype(np.int64) - width // 2
-        u = (words >> np.uint64(self.bits)) * 2.0**-places
+        z = start + (drawn & np.uint64(width - 1)).astype(np.int64) - width // 2
+        u = (drawn >> np.uint64(self.bits)) * 2.0**-places
         variance = 2 * self.std**2
-        slack = width**2 / (8 * float(_WIDER) * self.std**2)
+        slack = width**2 / (8 * float(_EXTRA_VARIANCE) * self.std**2)
         chance = np.exp(
             z.astype(np.float64) ** 2 / -variance
-            + start.astype(np.float64) ** 2 / (variance * (1 + float(_WIDER)))
+            + start.astype(np.float64) ** 2 / (variance * (1 + float(_EXTRA_VARIANCE)))
             - slack
         )
-        kept = u + (2.0**-places + _MARGIN) <= chance
-        for i in np.flatnonzero(~kept & (u < chance + _MARGIN)):
-            kept[i] = self.decide(int(words[i]) >> self.bits, places, int(start[i]), int(z[i]))
-        return z, kept
+        accepted = u + (2.0**-places + _MARGIN) <= chance
+        for i in np.flatnonzero(~accepted & (u < chance + _MARGIN)):
+            accepted[i] = self.decide(int(drawn[i]) >> self.bits, places, int(start[i]), int(z[i]))
+        return z, accepted
 
     def decide(self, digits: int, places: int, start: int, z: int) -> bool:
-        """Whether U < exp(-E), of which these many binary places are known: read on until it is plain."""
+        """Whether U < exp(-E), given the first binary places of U: read more until the answer is certain."""
         square = 2 * Fraction(self.std) ** 2
-        energy = z**2 / square - start**2 / (square * (1 + _WIDER)) + Fraction(4**self.bits) / (4 * _WIDER * square)
+        energy = (
+            z**2 / square
+            - start**2 / (square * (1 + _EXTRA_VARIANCE))
+            + Fraction(4**self.bits) / (4 * _EXTRA_VARIANCE * square)
+        )
         while True:
             places += WORD
             digits = digits << WORD | _word()
@@ -303,11 +312,11 @@ class WideGaussian:
 
 
 @lru_cache(maxsize=8)  # up to 16 MB each
-def _table(law: Distribution) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Integers]:
-    """The brackets of one word, and for each beginning of a word the first cell that it may fall into."""
-    lower, upper = (np.array(cuts, dtype=np.uint64) for cuts in law.brackets(WORD))
-    beginnings = np.arange(1 << WORD - int(_REST), dtype=np.uint64) << _REST
-    return lower, upper, np.searchsorted(upper, beginnings)
+def _table(distribution: Distribution) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Integers]:
+    """The brackets of one word, and for each prefix of a word the first possible cell."""
+    lower, upper = (np.array(cuts, dtype=np.uint64) for cuts in distribution.brackets(WORD))
+    prefixes = np.arange(1 << WORD - int(_SUFFIX_BITS), dtype=np.uint64) << _SUFFIX_BITS
+    return lower, upper, np.searchsorted(upper, prefixes)
 
 
 def _opendp_draw(metric: str, scale: float, size: int) -> Integers:
@@ -330,8 +339,8 @@ def _opendp_noise(metric: str, scale: float) -> Measurement:
 def _opendp_choice(scale: float) -> Measurement:
     """OpenDP's exact exponential mechanism.
 
-    The measure decides the law: under zero-concentrated divergence a candidate is drawn evenly and kept with
-    probability exp((score - best)/scale), else drawn anew, which is the exponential mechanism. Under max
+    The measure decides the distribution. Under zero-concentrated divergence a candidate is drawn uniformly and accepted
+    with probability exp((score - best)/scale), else drawn again: that is the exponential mechanism. Under max
     divergence candidates are not drawn twice: that is permute-and-flip, which lacks the bounded range.
     """
     from opendp import domains, measurements, measures, metrics, mod  # noqa: PLC0415  slow to load

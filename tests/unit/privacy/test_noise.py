@@ -15,21 +15,21 @@ import pytest
 
 from gapless.privacy import noise
 from gapless.privacy.exact_noise import exp
-from gapless.privacy.noise import SMALL, Distribution, SystemNoise, WideGaussian, current, origin
+from gapless.privacy.noise import MAX_OPENDP_SIZE, Distribution, SystemNoise, WideGaussian, current, origin
 from gapless.testing.noise import FixedNoise, fixed_noise, no_noise, scaled_noise, shared_noise
 
-LAWS = {
+DISTRIBUTIONS = {
     **{f"laplace {s}": Distribution.laplace(s) for s in (0.01, 0.3, 1.0, 3.7, 40.0)},
     **{f"gaussian {s}": Distribution.gaussian(s) for s in (0.01, 0.3, 1.0, 3.7, 150.0)},
 }
-every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+every_distribution = pytest.mark.parametrize("distribution", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
 
 
-def exact_cdf(law, reach):
+def exact_cdf(distribution, reach):
     """F(k) for k = -reach-1, …, reach, right to 100 digits: by `decimal`, which shares no code with ours."""
     with localcontext(prec=140):
-        slope, bend = (Decimal(x.numerator) / Decimal(x.denominator) for x in (law.slope, law.bend))
-        beyond = reach + 400 + 60 * floor(1 / law.slope if law.bend == 0 else 0)
+        slope, bend = (Decimal(x.numerator) / Decimal(x.denominator) for x in (distribution.slope, distribution.bend))
+        beyond = reach + 400 + 60 * floor(1 / distribution.slope if distribution.bend == 0 else 0)
         weights = [(-(z * slope + z * (z - 1) / 2 * bend)).exp() for z in map(Decimal, range(beyond))]
         total = 2 * sum(weights) - 1
         tail = sum(weights[reach + 1 :])
@@ -40,17 +40,17 @@ def exact_cdf(law, reach):
         return [Fraction(f) for f in left] + [1 - Fraction(f) for f in reversed(left)]
 
 
-@every_law
+@every_distribution
 @pytest.mark.parametrize("bits", [64, 128])
-def test_brackets_are_the_floor_of_the_true_distribution_function(law, bits):
-    lower, upper = law.brackets(bits)
+def test_brackets_are_the_floor_of_the_true_distribution_function(distribution, bits):
+    lower, upper = distribution.brackets(bits)
     assert lower == upper
-    assert lower == [floor(2**bits * f) for f in exact_cdf(law, len(lower) // 2 - 1)]
+    assert lower == [floor(2**bits * f) for f in exact_cdf(distribution, len(lower) // 2 - 1)]
 
 
-@every_law
-def test_the_ends_of_a_table_are_always_ambiguous(law):
-    lower, upper, _ = noise._table(law)
+@every_distribution
+def test_the_ends_of_a_table_are_always_ambiguous(distribution):
+    lower, upper, _ = noise._table(distribution)
     assert lower[0] == 0
     assert upper[-1] == 2**64 - 1
     assert np.all(lower[1:] >= lower[:-1])
@@ -58,18 +58,18 @@ def test_the_ends_of_a_table_are_always_ambiguous(law):
 
 
 @pytest.mark.parametrize(
-    "law", [Distribution.laplace(1e-300), Distribution.laplace(5e-324), Distribution.gaussian(5e-324)]
+    "distribution", [Distribution.laplace(1e-300), Distribution.laplace(5e-324), Distribution.gaussian(5e-324)]
 )
-def test_the_smallest_scales_have_all_their_mass_at_zero(law):
-    assert law.brackets(64) == ([0, 2**64 - 1], [0, 2**64 - 1])
+def test_the_smallest_scales_have_all_their_mass_at_zero(distribution):
+    assert distribution.brackets(64) == ([0, 2**64 - 1], [0, 2**64 - 1])
 
 
-@pytest.mark.parametrize("law", [Distribution.laplace(1.3), Distribution.gaussian(2.6)])
-def test_every_short_word_is_decided_rightly_or_left_open(law):
+@pytest.mark.parametrize("distribution", [Distribution.laplace(1.3), Distribution.gaussian(2.6)])
+def test_every_short_word_is_decided_rightly_or_left_open(distribution):
     """All 2^12 words of 12 bits: a decided word lies wholly inside its cell of F."""
     bits = 12
-    lower, upper = law.brackets(bits)
-    cdf = exact_cdf(law, len(upper) // 2 - 1)
+    lower, upper = distribution.brackets(bits)
+    cdf = exact_cdf(distribution, len(upper) // 2 - 1)
     cells = np.searchsorted(upper, np.arange(2**bits))
     open_words = 0
     for word, cell in enumerate(cells):
@@ -85,9 +85,9 @@ def test_every_short_word_is_decided_rightly_or_left_open(law):
 @pytest.mark.parametrize("bits", [8, 9, 11, 13, 16])
 def test_coarse_brackets_hold_the_truth(scale, bits):
     """With so few digits each rounding and the tail beyond the table are of a size that matters."""
-    for law in (Distribution.laplace(scale), Distribution.gaussian(scale)):
-        lower, upper = law.brackets(bits)
-        for low, f, high in zip(lower, exact_cdf(law, len(lower) // 2 - 1), upper, strict=True):
+    for distribution in (Distribution.laplace(scale), Distribution.gaussian(scale)):
+        lower, upper = distribution.brackets(bits)
+        for low, f, high in zip(lower, exact_cdf(distribution, len(lower) // 2 - 1), upper, strict=True):
             assert low <= f * 2**bits <= high + 1
 
 
@@ -113,7 +113,7 @@ def test_exp_is_bracketed_tightly(x, places):
 
 
 def script(monkeypatch, *answers):
-    """Entropy that was written down beforehand; `left` tells what was not read."""
+    """Entropy that was written down beforehand; `left` is the part that was not read."""
     left = list(answers)
 
     def entropy(size):
@@ -129,29 +129,31 @@ def digits(word):
     return int(word).to_bytes(8, sys.byteorder), int(word).to_bytes(8, "big")
 
 
-@pytest.mark.parametrize("law", [Distribution.laplace(3.0), Distribution.gaussian(2.0), Distribution.gaussian(0.3)])
+@pytest.mark.parametrize(
+    "distribution", [Distribution.laplace(3.0), Distribution.gaussian(2.0), Distribution.gaussian(0.3)]
+)
 @pytest.mark.parametrize("k", [-2, -1, 0, 1])
 @pytest.mark.parametrize(("step", "more"), [(-1, 0), (1, 1), (0, 0), (0, 1)])
-def test_an_ambiguous_word_is_decided_by_the_words_that_follow(monkeypatch, law, k, step, more):
+def test_an_ambiguous_word_is_decided_by_the_words_that_follow(monkeypatch, distribution, k, step, more):
     """U agrees with F(k) for 64 bits, then falls below or above it, in the second word or the third."""
-    f = exact_cdf(law, 20)[k + 21]
+    f = exact_cdf(distribution, 20)[k + 21]
     first, second, third = (floor(f * 2**bits) % 2**64 for bits in (64, 128, 192))
     answers = [digits(first)[0], digits(second + step)[1]]
     if step == 0:
         answers.append(digits(third + (1 if more else -1))[1])
     left = script(monkeypatch, *answers)
-    assert law.draw(1).tolist() == [k + more]
+    assert distribution.draw(1).tolist() == [k + more]
     assert not left
 
 
 @pytest.mark.parametrize("word", [0, 2**64 - 1])
 def test_the_tails_go_on_beyond_the_table(monkeypatch, word):
     """U is 2^-120 away from 0 or 1: there F has to be computed further out than in the table."""
-    law = Distribution.laplace(1.0)
+    distribution = Distribution.laplace(1.0)
     edge = 256 if word == 0 else 2**64 - 256
     left = script(monkeypatch, digits(word)[0], digits(edge)[1])
-    (z,) = law.draw(1)
-    cdf = exact_cdf(law, 100)
+    (z,) = distribution.draw(1)
+    cdf = exact_cdf(distribution, 100)
     u = Fraction(word * 2**64 + edge, 2**128)
     assert cdf[z - 1 + 101] < u < cdf[z + 101]
     assert 80 < abs(z) < 90
@@ -159,12 +161,12 @@ def test_the_tails_go_on_beyond_the_table(monkeypatch, word):
 
 
 def test_only_the_ambiguous_draws_of_a_vector_are_changed(monkeypatch):
-    law = Distribution.gaussian(5.0)
-    lower, *_ = noise._table(law)
+    distribution = Distribution.gaussian(5.0)
+    lower, *_ = noise._table(distribution)
     middle = len(lower) // 2
-    words = np.array([2**63, lower[middle + 2], 2**62], dtype=np.uint64)
-    script(monkeypatch, words.tobytes(), bytes(8))  # zeros follow: U is below F(2)
-    a, b, c = law.draw(3)
+    drawn = np.array([2**63, lower[middle + 2], 2**62], dtype=np.uint64)
+    script(monkeypatch, drawn.tobytes(), bytes(8))  # zeros follow: U is below F(2)
+    a, b, c = distribution.draw(3)
     assert (a, b) == (0, 2)
     assert c < 0
 
@@ -172,15 +174,15 @@ def test_only_the_ambiguous_draws_of_a_vector_are_changed(monkeypatch):
 def test_long_vectors_use_the_table_and_short_ones_opendp(monkeypatch):
     monkeypatch.setattr(Distribution, "draw", lambda _, size: np.full(size, 99))
     for draw in (SystemNoise().discrete_laplace, SystemNoise().discrete_gaussian):
-        assert set(draw(3.0, SMALL + 1)) == {99}
+        assert set(draw(3.0, MAX_OPENDP_SIZE + 1)) == {99}
         assert set(draw(3.0, 100)) != {99}
-        assert set(draw(1e6, SMALL + 1)) != {99}, "a table of this scale would be too large"
+        assert set(draw(1e6, MAX_OPENDP_SIZE + 1)) != {99}, "a table of this scale would be too large"
 
 
-@pytest.mark.parametrize("law", [Distribution.laplace(2**19 / 110), Distribution.gaussian(35_340.0)])
-def test_the_largest_tables_keep_to_their_bound(law):
-    assert law.fits
-    lower, upper, _ = noise._table(law)
+@pytest.mark.parametrize("distribution", [Distribution.laplace(2**19 / 110), Distribution.gaussian(35_340.0)])
+def test_the_largest_tables_keep_to_their_bound(distribution):
+    assert distribution.fits_table
+    lower, upper, _ = noise._table(distribution)
     assert len(lower) <= 2**20
     assert int((upper - lower).max()) <= 1
     noise._table.cache_clear()
@@ -212,7 +214,7 @@ def test_choices_of_any_size_and_range():
     assert 0 <= source.choose(np.zeros(5000), 1e-3) < 5000
 
 
-@pytest.mark.parametrize("size", [0, 1, SMALL, SMALL + 1])
+@pytest.mark.parametrize("size", [0, 1, MAX_OPENDP_SIZE, MAX_OPENDP_SIZE + 1])
 def test_shapes_and_types(size):
     for source in (SystemNoise(), FixedNoise(0)):
         for draw in (source.discrete_laplace, source.discrete_gaussian):
@@ -225,7 +227,7 @@ def draws():
     source = SystemNoise()
     return (
         source.discrete_laplace(1e6, 50).tolist(),
-        source.discrete_gaussian(1000.0, SMALL + 1).tolist(),
+        source.discrete_gaussian(1000.0, MAX_OPENDP_SIZE + 1).tolist(),
         [source.choose(np.zeros(1000), 1.0) for _ in range(50)],
     )
 
@@ -386,10 +388,10 @@ def test_a_wide_draw_at_the_edge_is_decided_by_the_words_that_follow(above, kept
     true = Fraction(chance(wide, start, z))
     digits = floor(true * 2**places)
     rest = floor(true * 2 ** (places + 128)) - (digits << 128)  # the next 128 digits of the chance itself
-    words = [(rest >> 64).to_bytes(8), ((rest & (2**64 - 1)) + (5 if above else -5)).to_bytes(8)]
-    monkeypatch.setattr(noise, "_entropy", lambda _size: words.pop(0))
+    drawn = [(rest >> 64).to_bytes(8), ((rest & (2**64 - 1)) + (5 if above else -5)).to_bytes(8)]
+    monkeypatch.setattr(noise, "_entropy", lambda _size: drawn.pop(0))
     assert wide.decide(digits, places, start, z) is kept
-    assert not words
+    assert not drawn
     monkeypatch.undo()
     assert wide.decide(digits - 1, places, start, z)
     assert not wide.decide(digits + 1, places, start, z)
@@ -401,23 +403,23 @@ def test_wide_noise_is_used_where_no_table_fits(monkeypatch):
     monkeypatch.setattr(WideGaussian, "draw", lambda wide, size: asked.append(size) or draw(wide, size))
     SystemNoise().discrete_gaussian(35_000.0, 5)
     SystemNoise().discrete_gaussian(36_000.0, 5)
-    SystemNoise().discrete_gaussian(36_000.0, SMALL + 1)
-    assert asked == [5, SMALL + 1]
+    SystemNoise().discrete_gaussian(36_000.0, MAX_OPENDP_SIZE + 1)
+    assert asked == [5, MAX_OPENDP_SIZE + 1]
     assert SystemNoise().discrete_gaussian(2.0**50, 0).shape == (0,)
 
 
 @pytest.mark.parametrize("std", [40000.0, 65535.9, 3e9])
-def test_wide_noise_keeps_each_draw_with_the_chance_that_makes_its_law(std, monkeypatch):
+def test_wide_noise_accepts_each_draw_with_the_probability_of_its_distribution(std, monkeypatch):
     """What is proposed times the chance of keeping it is e^(-z²/2σ²), to the last digit; and no chance is above 1."""
     wide = noise.WideGaussian.of(std)
     width, places = 1 << wide.bits, 64 - wide.bits
     cells = np.repeat([0, 1, -1, 300, -300, 1500, -1500, 2700], 4)
-    inside = np.tile(np.array([0, 1, width // 2, width - 1], dtype=np.uint64), 8)
+    places_in_cell = np.tile(np.array([0, 1, width // 2, width - 1], dtype=np.uint64), 8)
     monkeypatch.setattr(noise.Distribution, "draw", lambda *_: cells)
 
     def kept(digits):
-        words = (digits << np.uint64(wide.bits)) | inside
-        monkeypatch.setattr(noise, "_entropy", lambda size: words.tobytes() if size > 8 else bytes(8))
+        drawn = (digits << np.uint64(wide.bits)) | places_in_cell
+        monkeypatch.setattr(noise, "_entropy", lambda size: drawn.tobytes() if size > 8 else bytes(8))
         return wide._propose(len(cells))
 
     low, high = np.zeros(len(cells), dtype=np.uint64), np.full(len(cells), 1 << places, dtype=np.uint64)
@@ -426,15 +428,17 @@ def test_wide_noise_keeps_each_draw_with_the_chance_that_makes_its_law(std, monk
         z, stays = kept(middle)
         low, high = np.where(stays, middle, low), np.where(stays, high, middle)
     with mpmath.workdps(60):
-        law = wide.cells
+        distribution = wide.cells
         constants = []
         for b, at, cut in zip(cells.tolist(), z.tolist(), high.tolist(), strict=True):
-            proposed = mpmath.mpf(law.slope.numerator) / law.slope.denominator * b**2  # slope 1/2s², bend 1/s²
+            proposed = (
+                mpmath.mpf(distribution.slope.numerator) / distribution.slope.denominator * b**2
+            )  # slope 1/2s², bend 1/s²
             energy = mpmath.mpf(at) ** 2 / (2 * mpmath.mpf(std) ** 2) - proposed
             constants.append((energy, cut))
         slack = mpmath.mpf(width) ** 2 / (8 * mpmath.mpf(std) ** 2) * 512
         for energy, cut in constants:
             assert energy + slack >= 0
             assert cut == mpmath.ceil(mpmath.exp(-energy - slack) * 2**places)
-    assert law.bend == 2 * law.slope
+    assert distribution.bend == 2 * distribution.slope
     assert -(width // 2) <= (z - cells * width).min() <= (z - cells * width).max() < width // 2

@@ -204,9 +204,9 @@ def test_constants_that_make_no_sense_are_refused(wrong):
 
 def test_other_distances_and_budgets_are_refused():
     for distance in (L1(1), L2(1), Rows(1)):
-        with pytest.raises(gl.errors.BudgetError, match="distance in Sampled"):
+        with pytest.raises(gl.errors.BudgetError, match="bounded Sampled distance"):
             of_training(1.0).loss(distance, 8.0)
-        with pytest.raises(gl.errors.BudgetError, match="distance in Sampled"):
+        with pytest.raises(gl.errors.BudgetError, match="bounded Sampled distance"):
             PrivateTraining.for_loss(gl.Loss(1.0, 8.0), distance, numbers=3, **SETTINGS)
     with pytest.raises(gl.errors.BudgetError, match="up to the Rényi order 16384, but"):
         of_training(1.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)

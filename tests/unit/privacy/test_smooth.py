@@ -17,13 +17,13 @@ from gapless.testing.noise import NoNoise, fixed_noise, no_noise
 from helpers.open_sealed import reveal
 
 PURE = math.inf
-ONE = Smooth(1, 2.0)
+ONE_ROW = Smooth(1, 2.0)
 
 
 def log_ratio(y, q, s, q2, s2, g):
     """log of the density of q + s·X at y over that of q2 + s2·X."""
-    one, other = np.abs((y - q) / s), np.abs((y - q2) / s2)
-    return math.log(s2 / s) + np.log1p(other**g) - np.log1p(one**g)
+    here, there = np.abs((y - q) / s), np.abs((y - q2) / s2)
+    return math.log(s2 / s) + np.log1p(there**g) - np.log1p(here**g)
 
 
 def worst_ratio(q, s, q2, s2, g):
@@ -56,40 +56,40 @@ def test_the_certificate_is_below_the_closed_form():
 
 @pytest.mark.parametrize("epsilon", [0.71, 0.8, 1.0, 1.386, 2.0, 4.159, 6.0, 12.0])
 def test_the_calibration_costs_what_it_may_and_hardly_less(epsilon):
-    mechanism = SmoothCauchy.for_loss(Loss(epsilon, PURE), ONE)
-    assert mechanism.loss(ONE, PURE).value <= epsilon
-    assert mechanism.loss(ONE, PURE).value > 0.995 * epsilon
+    mechanism = SmoothCauchy.for_loss(Loss(epsilon, PURE), ONE_ROW)
+    assert mechanism.loss(ONE_ROW, PURE).value <= epsilon
+    assert mechanism.loss(ONE_ROW, PURE).value > 0.995 * epsilon
 
 
 def test_the_calibration_at_the_known_points():
     """At ε = 1 a median of 0.96 S, where the paper has 2.05 S; at 6 ln 2 the paper's own experiment."""
-    assert SmoothCauchy.for_loss(Loss(1.0, PURE), ONE).median_per_bound == pytest.approx(0.96, abs=0.01)
-    at_six_ln2 = SmoothCauchy.for_loss(Loss(6 * LN2, PURE), ONE)
+    assert SmoothCauchy.for_loss(Loss(1.0, PURE), ONE_ROW).median_per_bound == pytest.approx(0.96, abs=0.01)
+    at_six_ln2 = SmoothCauchy.for_loss(Loss(6 * LN2, PURE), ONE_ROW)
     assert at_six_ln2.exponent == 3.5
     assert at_six_ln2.alpha == pytest.approx(2.81, abs=0.01)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, LN2])
-def test_too_little_for_one_row_is_refused_and_says_what_to_do(epsilon):
+def test_too_small_epsilon_for_one_row_is_refused_with_a_hint(epsilon):
     with pytest.raises(BudgetError, match=r"needs more than ln 2") as refused:
-        SmoothCauchy.for_loss(Loss(epsilon, PURE), ONE)
+        SmoothCauchy.for_loss(Loss(epsilon, PURE), ONE_ROW)
     assert "HotDeck" in refused.value.hint
 
 
 def test_rows_of_one_person_add_up():
     mechanism = SmoothCauchy.for_loss(Loss(4.0, PURE), Smooth(2, 2.0))
-    assert mechanism.loss(Smooth(2, 2.0), PURE).value == 2 * mechanism.loss(ONE, PURE).value <= 4.0
+    assert mechanism.loss(Smooth(2, 2.0), PURE).value == 2 * mechanism.loss(ONE_ROW, PURE).value <= 4.0
     with pytest.raises(BudgetError, match="ln 2"):
         SmoothCauchy.for_loss(Loss(1.0, PURE), Smooth(2, 2.0))
 
 
 def test_only_a_smooth_value_takes_this_noise():
-    with pytest.raises(BudgetError, match="distance in Smooth"):
+    with pytest.raises(BudgetError, match="bounded Smooth distance"):
         SmoothCauchy.for_loss(Loss(1.0, PURE), L1(1))
-    with pytest.raises(BudgetError, match="distance in Smooth"):
+    with pytest.raises(BudgetError, match="bounded Smooth distance"):
         SmoothCauchy(2.0, 1.0, 1.0).loss(L1(1), PURE)
-    with pytest.raises(BudgetError, match="distance in L1"):
-        DiscreteLaplace(1.0).loss(ONE, PURE)
+    with pytest.raises(BudgetError, match="bounded L1 distance"):
+        DiscreteLaplace(1.0).loss(ONE_ROW, PURE)
 
 
 @pytest.mark.parametrize(("exponent", "alpha", "grid"), [(1.5, 1, 1), (2.1, 1, 1), (17, 1, 1), (2, 0, 1), (2, 1, 0)])
@@ -99,9 +99,9 @@ def test_parameters_that_make_no_sense(exponent, alpha, grid):
 
 
 def test_answers_lie_on_a_public_grid_and_are_clamped():
-    mechanism = SmoothCauchy.for_loss(Loss(1.0, PURE), ONE)
+    mechanism = SmoothCauchy.for_loss(Loss(1.0, PURE), ONE_ROW)
     assert math.log2(mechanism.grid).is_integer()
-    assert mechanism.grid <= ONE.least / mechanism.alpha * 2**-10 < 2 * mechanism.grid
+    assert mechanism.grid <= ONE_ROW.least / mechanism.alpha * 2**-10 < 2 * mechanism.grid
     value = SmoothValue(Fraction(1, 3), Fraction(2))
     assert mechanism(value, NoNoise()) == round(Fraction(1, 3) / Fraction(mechanism.grid)) * mechanism.grid
     assert mechanism(SmoothValue(Fraction(10**40), Fraction(2)), NoNoise()) == 2.0**60 * mechanism.grid
@@ -149,7 +149,7 @@ def test_the_papers_calibration_breaks_its_promise_there(pair, claimed, true):
 
 @pytest.mark.parametrize("claimed", [0.7, 1.0, 1.386, 2.0, 6 * LN2, 10.0])
 def test_ours_keeps_it(pair, claimed):
-    mechanism = SmoothCauchy.for_loss(Loss(claimed, PURE), ONE)
+    mechanism = SmoothCauchy.for_loss(Loss(claimed, PURE), ONE_ROW)
     before, after = ((float(value.answer), float(value.bound) / mechanism.alpha) for value in pair)
     assert worst_ratio(*before, *after, mechanism.exponent) <= claimed
 
@@ -196,8 +196,8 @@ def test_labels_are_drawn_once_and_links_are_found_once(tmp_path):
         (links,) = table._donor_links.values()
         assert reveal(links, table.ledger) is reveal(links, table.ledger)
         assert reveal(value, table.ledger) == reveal(again, table.ledger)
-        other, _ = question(BEFORE, tmp_path)
-        assert reveal(other._random_order, other.ledger).tolist() != reveal(table._random_order, table.ledger).tolist()
+        there, _ = question(BEFORE, tmp_path)
+        assert reveal(there._random_order, there.ledger).tolist() != reveal(table._random_order, table.ledger).tolist()
 
 
 def test_several_targets_come_from_one_donor_and_observed_cells_stay(tmp_path):
@@ -228,7 +228,7 @@ WIDE = Schema(
 
 
 @pytest.mark.parametrize(
-    ("options", "targets", "said"),
+    ("options", "targets", "message"),
     [
         ({"on": ()}, ["a"], "no column to compare"),
         ({"on": "place"}, ["a"], "not a list"),
@@ -244,13 +244,13 @@ WIDE = Schema(
         ({"on": ["n"]}, ["a"], "too many to match on"),
     ],
 )
-def test_a_matching_that_does_not_fit(options, targets, said, tmp_path):
+def test_a_matching_that_does_not_fit(options, targets, message, tmp_path):
     if "n" in options["on"]:
         schema = Schema("wide", [Integer("n", bounds=(0, 2000), bins=2000), *WIDE.columns[1:]])
     else:
         schema = WIDE
     table = private([], schema, tmp_path)
-    with pytest.raises(SchemaError, match=said):
+    with pytest.raises(SchemaError, match=message):
         neighbour_sum(table, how_many, targets=targets, matching=Matching(**options), low=0, high=1)
 
 

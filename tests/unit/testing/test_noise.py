@@ -9,7 +9,7 @@ from gapless.privacy.noise import SystemNoise, current, origin
 from gapless.testing import fixed_noise, no_noise, scaled_noise, shared_noise
 from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
 
-LAWS = ["discrete_laplace", "discrete_gaussian", "knorm"]
+KINDS = ["discrete_laplace", "discrete_gaussian", "knorm"]
 
 
 @pytest.mark.parametrize("make", [lambda: fixed_noise(1), lambda: scaled_noise(0.5), shared_noise, no_noise])
@@ -20,15 +20,15 @@ def test_a_source_is_active_inside_its_block_only_and_never_private(make):
     assert type(current()) is SystemNoise
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_scaled_noise_draws_at_another_scale(law):
-    assert np.array_equal(getattr(ScaledNoise(3.0, FixedNoise(1)), law)(5.0, 9), getattr(FixedNoise(1), law)(15.0, 9))
+@pytest.mark.parametrize("kind", KINDS)
+def test_scaled_noise_draws_at_another_scale(kind):
+    assert np.array_equal(getattr(ScaledNoise(3.0, FixedNoise(1)), kind)(5.0, 9), getattr(FixedNoise(1), kind)(15.0, 9))
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_shared_noise_has_one_draw_for_all_cells(law):
-    drawn = getattr(SharedNoise(FixedNoise(1)), law)(50.0, 9)
-    assert np.array_equal(drawn, np.repeat(getattr(FixedNoise(1), law)(50.0, 1), 9))
+@pytest.mark.parametrize("kind", KINDS)
+def test_shared_noise_has_one_draw_for_all_cells(kind):
+    drawn = getattr(SharedNoise(FixedNoise(1)), kind)(50.0, 9)
+    assert np.array_equal(drawn, np.repeat(getattr(FixedNoise(1), kind)(50.0, 1), 9))
 
 
 def test_shared_noise_does_all_else_as_its_source_does():
@@ -40,9 +40,9 @@ def test_shared_noise_does_all_else_as_its_source_does():
         assert shared.cauchy(Fraction(1), scale, 9) == source.cauchy(Fraction(1), scale, 9)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_no_noise_is_none(law):
-    assert getattr(NoNoise(), law)(5.0, 3).tolist() == [0, 0, 0]
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_noise_is_none(kind):
+    assert getattr(NoNoise(), kind)(5.0, 3).tolist() == [0, 0, 0]
     assert NoNoise().choose(np.array([1.0, 2.0, 2.0]), 1.0) == 1
 
 
