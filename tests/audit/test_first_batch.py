@@ -33,7 +33,7 @@ def noises(folder, budget, rows):
     return found
 
 
-def told(found, source, rows):
+def log_ratios(found, source, rows):
     """The log-ratio of the answers with a person of so many rows in one cell of each table, and without."""
     ratios = []
     for present in (rows, 0):
@@ -43,13 +43,13 @@ def told(found, source, rows):
 
 
 @pytest.mark.parametrize(("epsilon", "rows"), [(1.0, 1), (3.0, 1), (1.0, 3)])
-def test_a_whole_batch_tells_no_more_than_promised(epsilon, rows, tmp_path):
+def test_a_whole_batch_loses_no_more_than_promised(epsilon, rows, tmp_path):
     budget = Budget(epsilon, 1e-6)
     found = noises(tmp_path, budget, rows)
     mu = math.sqrt(sum((rows / noise.std) ** 2 for noise in found))
 
     def lower(source):
-        within, without = told(found, source, rows)
+        within, without = log_ratios(found, source, rows)
         return mu_at_least(int((within > mu**2 / 2).sum()), int((without > mu**2 / 2).sum()), TRIALS)
 
     assert lower(HONEST) <= mu * 1.01  # answers are whole numbers: the threshold moves a little
@@ -63,7 +63,7 @@ def test_a_claim_that_the_batch_could_not_keep_is_caught_by_the_answers(tmp_path
     mu = math.sqrt(sum((1 / noise.std) ** 2 for noise in found))
 
     def lower(source):
-        within, without = told(found, source, 1)
+        within, without = log_ratios(found, source, 1)
         event = 2 * mu**2  # seen often enough with either noise
         return epsilon_at_least(int((within > event).sum()), int((without > event).sum()), TRIALS, delta=0.01)
 

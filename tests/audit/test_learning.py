@@ -25,9 +25,9 @@ def released(monkeypatch):
     """The noisy counts of every level, as the cells are told from them; all of the budget goes there."""
     tables, plain = [], measurements.nonnegative_counts
 
-    def watched(counts, noise_std, **way):
+    def watched(counts, noise_std, **options):
         tables[:] = counts
-        return plain(counts, noise_std, **way)
+        return plain(counts, noise_std, **options)
 
     monkeypatch.setattr(measurements, "nonnegative_counts", watched)
     monkeypatch.setattr(fitting, "BINS_SHARE", 0.999)

@@ -118,10 +118,10 @@ def noted(past=None):
     def noting(draw):
         def call(mechanism, raw, noise):
             to, what, value = waiting.pop(0)
-            told, seen = mechanism.parameters(), raw.copy() if isinstance(raw, np.ndarray) else raw
+            parameters, seen = mechanism.parameters(), raw.copy() if isinstance(raw, np.ndarray) else raw
             if isinstance(raw, TrainingRows):
-                told, seen = told | {"program": written(raw.program)}, rows_of(raw)
-            event = Event(to, what, told, value.distance, value.reads, seen, None)
+                parameters, seen = parameters | {"program": written(raw.program)}, rows_of(raw)
+            event = Event(to, what, parameters, value.distance, value.reads, seen, None)
             again = past is not None and len(events) < len(past) and past[len(events)].public == event.public
             answer = past[len(events)].answer if again else draw(mechanism, raw, noise)
             events.append(replace(event, answer=answer))
@@ -599,7 +599,7 @@ def by_what_is_seen(table):
     gl.Kamino(order=order, steps=2, missing=Observed()).fit(table, spend=table.ledger.left)
 
 
-def by_lots_of_ten(table):
+def rate_from_the_number_of_rows(table):
     """The chance of a row to be in a lot from the number of rows."""
     rate = min(1.0, 10 / max(1, len(opened(table)[0])))
     with mock.patch.dict(kamino.TRAINING_PLANS, shared=replace(kamino.TRAINING_PLANS["shared"], rate=rate)):
@@ -626,13 +626,17 @@ def by_the_longest(table):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
-def by_the_most_frequent(table, column, law, *, given):
+def by_the_most_frequent(table, column, distribution, *, given):
     """Gaps take the most frequent cell of the rows themselves."""
     (place,) = table.schema.positions([column])
     codes = opened(table)[place]
-    numbers = np.zeros_like(law.numbers)
-    numbers[len(numbers) - law.outputs + np.bincount(codes[codes < law.cells], minlength=law.cells).argmax()] = 400.0
-    return FILL_COLUMN(table, column, replace(law, parameters=numbers), given=given)
+    numbers = np.zeros_like(distribution.numbers)
+    numbers[
+        len(numbers)
+        - distribution.outputs
+        + np.bincount(codes[codes < distribution.cells], minlength=distribution.cells).argmax()
+    ] = 400.0
+    return FILL_COLUMN(table, column, replace(distribution, parameters=numbers), given=given)
 
 
 FILL_COLUMN = private_table.PrivateTable.fill_column
@@ -668,7 +672,7 @@ PLANTED = {
     "reads of a score": ((workload, "transform", declaring({"sex"})), fit("mst", "extended"), "was read"),
     "a choice by the number of rows": (NOTHING, parity, "the runs part"),
     "an order of columns by what is seen": (NOTHING, by_what_is_seen, "the runs part"),
-    "a rate from the number of rows": (NOTHING, by_lots_of_ten, "the runs part"),
+    "a rate from the number of rows": (NOTHING, rate_from_the_number_of_rows, "the runs part"),
     "a rate of a game from the number of rows": (NOTHING, by_batches_of_ten, "the runs part"),
     "teachers by the number of rows": (NOTHING, as_many_teachers_as_tens_of_rows, "the runs part"),
     "a length from what is in the rows": (NOTHING, by_the_longest, "the runs part"),
@@ -679,12 +683,12 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_replay_finds_what_is_planted(name):
-    planted, act, said = PLANTED[name]
+    planted, act, expected = PLANTED[name]
     found = []
     with mock.patch.object(*planted):
         for row in (COMING[0], COMING[2], COMING[3]):
             found += violations(act, SMALL, [row], budget=LARGE_BUDGETS["pure"] if act in SMOOTH else None)
-            if any(said in line for line in found):
+            if any(expected in line for line in found):
                 return
     pytest.fail(f"not found: {found}")
 

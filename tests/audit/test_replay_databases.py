@@ -61,11 +61,11 @@ def fill(url, rows):
         )
         for row in range(rows)
     ]
-    marks = ", ".join(["%s", *(f"%s::{kind}" for kind, _ in CELLS.values())])
+    placeholders = ", ".join(["%s", *(f"%s::{kind}" for kind, _ in CELLS.values())])
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS odd")
         connection.execute(f"CREATE TABLE odd (id integer, {columns})")
-        connection.cursor().executemany(f"INSERT INTO odd VALUES ({marks})", cells)
+        connection.cursor().executemany(f"INSERT INTO odd VALUES ({placeholders})", cells)
 
 
 @dataclass(frozen=True)

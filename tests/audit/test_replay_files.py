@@ -61,9 +61,9 @@ def schema_of(number):
 @cache
 def odd_texts(number):
     """Rows of odd texts, some of them twice; rows with nothing in them stand before, between and near the end."""
-    words = [*WORDS[number % 7 :], *WORDS[: number % 7]]
-    moments = [MOMENTS[(number + place) % len(MOMENTS)] for place in range(len(words))]
-    rows = list(zip(words, words[3:] + words[:3], moments, strict=True))
+    texts = [*WORDS[number % 7 :], *WORDS[: number % 7]]
+    moments = [MOMENTS[(number + place) % len(MOMENTS)] for place in range(len(texts))]
+    rows = list(zip(texts, texts[3:] + texts[:3], moments, strict=True))
     empty, end = [("", "", ""), ("", " ", ""), (" ", "", "\t")], [("", "", "")] * 3
     return [*empty, *rows[:20], *empty, *rows[10:], *empty, *end, ("a", "1", "2024-02-29")]
 
@@ -169,10 +169,10 @@ class Replay:
     comparisons: int = 0
     violations: tuple[str, ...] = ()
 
-    def note(self, *said, right):
+    def note(self, *description, right):
         self.comparisons += 1
         if not right:
-            self.violations += (", ".join(map(str, said)),)
+            self.violations += (", ".join(map(str, description)),)
 
 
 def counts_of(data, schema, engine, folder):
@@ -253,7 +253,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_replay_finds_what_is_planted(name):
-    function, planted, reader, layout, said = PLANTED[name]
+    function, planted, reader, layout, expected = PLANTED[name]
     with mock.patch.object(source, function, planted):
         found = replayed(many=12, every=1, readers=[reader], layouts=[layout])
-    assert any(said in violation for violation in found.violations)
+    assert any(expected in violation for violation in found.violations)

@@ -115,10 +115,10 @@ def test_a_batch_that_costs_more_than_its_share_is_caught(tmp_path, released, mo
     """Planted: every table is measured as if it alone had the budget."""
     plain = Grant.noise_for
 
-    def each(grant, counts, spend, *, shares=None):
+    def noise_one_by_one(grant, counts, spend, *, shares=None):
         return [noise for value in counts for noise in plain(grant, [value], spend)]
 
-    monkeypatch.setattr(Grant, "noise_for", each)
+    monkeypatch.setattr(Grant, "noise_for", noise_one_by_one)
     with pytest.raises(BudgetError, match="a release costs"):
         audited_epsilon(Independent(), tmp_path, 1.0, contextlib.nullcontext(), tables=released)
     assert not released

@@ -18,7 +18,7 @@ from gapless.privacy.teachers import draw_teachers, subsampled_teacher_loss
 from gapless.testing.audit import mu_at_least
 from gapless.testing.noise import ScaledNoise
 
-ONE = Sampled(1)
+ONE_ROW = Sampled(1)
 ORDERS = (2, 3, 5, 12)
 
 
@@ -38,14 +38,14 @@ def divergence(order, chance, centres, std):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("chance", [1.0, 0.3, 0.01])
 @pytest.mark.parametrize("std", [0.4, 1.0, 3.0])
-def test_the_charge_covers_the_true_loss_wherever_the_others_are(order, chance, std):
+def test_the_charge_covers_the_true_loss_for_all_other_rows(order, chance, std):
     charged = subsampled_teacher_loss(chance, 1 / std, order)
     for others in (0.0, 0.3, 0.5, 1.0):
         for centres in ((1.0, 0.0, others), (0.0, 1.0, others)):
             assert divergence(order, chance, centres, std) <= charged * (1 + 1e-6)
 
 
-def test_it_is_no_less_than_what_is_lost_if_the_teacher_is_told_is_worth():
+def test_with_one_teacher_the_bound_is_that_of_the_noise():
     """With one teacher nothing is hidden: the bound is that of the noise alone."""
     for order in ORDERS:
         assert subsampled_teacher_loss(1.0, 0.5, order) == pytest.approx(order * 0.25 / 2, rel=1e-6)
@@ -53,7 +53,7 @@ def test_it_is_no_less_than_what_is_lost_if_the_teacher_is_told_is_worth():
 
 def loss(**more):
     settings = {"teachers": 1, "steps": 1, "clip": 1.0, "std": 20.0, "vectors": 128, "numbers": 128 * 30} | more
-    return SubsampledTeacher(**settings).loss(ONE, 8.0).value
+    return SubsampledTeacher(**settings).loss(ONE_ROW, 8.0).value
 
 
 def flipped(vectors, std, order):
@@ -130,16 +130,20 @@ def share(mechanism, price, answers, middle, noise):
 
 
 def votes(noise, **planted):
-    one = TeacherVotes.for_loss(BUDGET.capacity, ONE, teachers=1, steps=1, queries=16)
-    price = TeacherVotes(**{"teachers": 1, "steps": 1, "queries": 16, "std": one.std} | planted).loss(ONE, BUDGET.order)
-    many = TeacherVotes(teachers=1, steps=TRIALS, queries=16, std=one.std)
+    mechanism = TeacherVotes.for_loss(BUDGET.capacity, ONE_ROW, teachers=1, steps=1, queries=16)
+    price = TeacherVotes(**{"teachers": 1, "steps": 1, "queries": 16, "std": mechanism.std} | planted).loss(
+        ONE_ROW, BUDGET.order
+    )
+    many = TeacherVotes(teachers=1, steps=TRIALS, queries=16, std=mechanism.std)
     return share(many, price.value, (16, 1), 8, noise)
 
 
 def vectors(noise, **planted):
-    one = SubsampledTeacher.for_loss(BUDGET.capacity, ONE, teachers=1, steps=1, clip=1.0, vectors=16, numbers=16)
-    settings = {"teachers": 1, "steps": 1, "clip": 1.0, "std": one.std, "vectors": 16, "numbers": 16}
-    price = SubsampledTeacher(**settings | planted).loss(ONE, BUDGET.order)
+    mechanism = SubsampledTeacher.for_loss(
+        BUDGET.capacity, ONE_ROW, teachers=1, steps=1, clip=1.0, vectors=16, numbers=16
+    )
+    settings = {"teachers": 1, "steps": 1, "clip": 1.0, "std": mechanism.std, "vectors": 16, "numbers": 16}
+    price = SubsampledTeacher(**settings | planted).loss(ONE_ROW, BUDGET.order)
     many = SubsampledTeacher(**settings | {"steps": TRIALS})
     return share(many, price.value, (16, 1), 0, noise)
 

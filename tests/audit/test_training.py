@@ -1,7 +1,7 @@
 """Attacks on the components of private training, each of which must catch a planted bug.
 
 A whole training has no power against half the noise, so its parts are attacked one by one: how gradients are cut, the
-noise of one step, who is in a lot, what is charged, and that noise does not follow the rows. Tests of chance raise a
+noise of one step, who is in a batch, what is charged, and that noise does not follow the rows. Tests of chance raise a
 false alarm with probability at most 1e-6 each; the others are exact.
 """
 
@@ -29,7 +29,7 @@ LEVEL = 1e-6
 
 
 @dataclass(frozen=True)
-class Told:
+class GivenGradients:
     """A program whose gradients are told: those of all rows, in parts; its state is the noisy sums of all steps."""
 
     parts: tuple[np.ndarray, ...]
@@ -56,7 +56,7 @@ class Told:
 class Rows:
     """All rows by number, in blocks, for a program that was told their gradients."""
 
-    program: Told
+    program: GivenGradients
 
     def poisson_sample(self, row_sampler):
         chosen = np.flatnonzero(row_sampler(len(self.program.parts[0])))
@@ -70,7 +70,7 @@ class Rows:
 
 def sums(mechanism, *parts, noise):
     """The noisy sums of all steps: steps × numbers."""
-    program = Told(tuple(np.asarray(part, dtype=np.float64) for part in parts))
+    program = GivenGradients(tuple(np.asarray(part, dtype=np.float64) for part in parts))
     return replace(mechanism, numbers=program.numbers)(Rows(program), noise)
 
 
@@ -161,12 +161,12 @@ def test_one_step_reveals_no_more_than_is_charged_for_and_half_the_noise_is_caug
     assert one_step(ScaledNoise(0.5, SystemNoise())) > 1
 
 
-# ------------------------------------------------------------------ who is in a lot
+# ------------------------------------------------------------------ who is in a batch
 
 
 @dataclass(frozen=True)
 class OnlyWords:
-    """The chance of lots from the operating system, and no noise: for counting who is in them."""
+    """The chance of batches from the operating system, and no noise: for counting who is in them."""
 
     def uniform_words(self, size):
         return SystemNoise().uniform_words(size)
@@ -175,11 +175,11 @@ class OnlyWords:
         return np.zeros(size, dtype=np.int64)
 
 
-def lots_are_poisson(rate=0.1, steps=400):
-    """Whether each row is in each lot with chance `rate`, by itself, on tables of two sizes.
+def batches_are_poisson(rate=0.1, steps=400):
+    """Whether each row is in each batch with chance `rate`, by itself, on tables of two sizes.
 
     Rows have gradients of their own directions, so that a sum shows who is in. Three tests for each table, of level
-    1e-6/6: how often rows are in lots, how the sizes of lots vary, and how often each row is in.
+    1e-6/6: how often rows are in batches, how the sizes of batches vary, and how often each row is in.
     """
     worst = 1.0
     for rows in (60, 250):
@@ -187,39 +187,39 @@ def lots_are_poisson(rate=0.1, steps=400):
         total = stats.binomtest(int(seen.sum()), steps * rows, rate).pvalue
         spread = rate * (1 - rate)
         sizes = ((seen.sum(axis=1) - rows * rate) ** 2).sum() / (rows * spread)
-        each = ((seen.sum(axis=0) - steps * rate) ** 2).sum() / (steps * spread)
-        laws = [(sizes, steps), (each, rows)]
-        worst = min(worst, total, *(2 * min(stats.chi2.cdf(x, n), stats.chi2.sf(x, n)) for x, n in laws))
+        row_counts = ((seen.sum(axis=0) - steps * rate) ** 2).sum() / (steps * spread)
+        chi_squares = [(sizes, steps), (row_counts, rows)]
+        worst = min(worst, total, *(2 * min(stats.chi2.cdf(x, n), stats.chi2.sf(x, n)) for x, n in chi_squares))
     return worst > LEVEL / 10  # six tests; chi-square is asymptotic
 
 
-def test_each_row_is_in_a_lot_with_the_chance_that_is_charged_for():
-    assert lots_are_poisson()
+def test_each_row_is_in_a_batch_with_the_charged_probability():
+    assert batches_are_poisson()
 
 
 def from_the_number_of_rows(rate, rows, noise):
-    """Planted: q = B/n, so that lots tell how many rows there are."""
+    """Planted: q = B/n, so that batches tell how many rows there are."""
     del rate
     return draw_rows(min(1.0, 10 / max(rows, 1)), rows, noise)
 
 
 def of_one_size(rate, rows, noise):
     """Planted: a shuffled table in equal parts, charged as if each row were drawn by itself."""
-    marks = np.zeros(rows, dtype=bool)
-    marks[np.argsort(noise.uniform_words(rows))[: round(rate * rows)]] = True
-    return marks
+    drawn = np.zeros(rows, dtype=bool)
+    drawn[np.argsort(noise.uniform_words(rows))[: round(rate * rows)]] = True
+    return drawn
 
 
 def always_the_same(rate, rows, noise):
-    """Planted: one lot for all steps."""
+    """Planted: one batch for all steps."""
     del noise
     return np.random.default_rng(0).random(rows) < rate
 
 
 @pytest.mark.parametrize("wrong", [from_the_number_of_rows, of_one_size, always_the_same])
-def test_a_planted_way_of_drawing_lots_is_caught(wrong, monkeypatch):
+def test_planted_batch_sampling_is_caught(wrong, monkeypatch):
     monkeypatch.setattr(sgd, "draw_rows", wrong)
-    assert not lots_are_poisson()
+    assert not batches_are_poisson()
 
 
 # ------------------------------------------------------------------ what is charged
@@ -309,20 +309,20 @@ def noise_is_right(seen):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 900])
-def test_the_noise_of_a_step_is_the_same_however_many_rows_are_in_its_lot(rows, tmp_path):
+def test_the_noise_of_a_step_does_not_depend_on_the_batch_size(rows, tmp_path):
     assert noise_is_right(whole_way(rows, tmp_path))
 
 
 class PerRow:
-    """Planted: noise is drawn for each row of a lot and added up, as in relaxed DP-SGD; none if nobody is in it."""
+    """Planted: noise is drawn for each row of a batch and added up, as in relaxed DP-SGD; none if nobody is in it."""
 
     def __init__(self):
         self.drawn = 0
 
     def uniform_words(self, size):
-        words = SystemNoise().uniform_words(size)
-        self.drawn = int((words.view(np.uint32) < int(0.2 * 2**32)).sum())
-        return words
+        random_words = SystemNoise().uniform_words(size)
+        self.drawn = int((random_words.view(np.uint32) < int(0.2 * 2**32)).sum())
+        return random_words
 
     def discrete_gaussian(self, std, size):
         if not self.drawn:

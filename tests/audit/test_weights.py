@@ -74,9 +74,9 @@ def audited_mu(folder, *, sealed=coefficients, noise=1.0):
     middle = line @ (raw[0] + raw[1]) / 2
     with scaled_noise(1.0):
         source = current()
-        told = [mechanism(np.tile(value, (TRIALS, 1)), source) @ line > middle for value in raw]
+        answers = [mechanism(np.tile(value, (TRIALS, 1)), source) @ line > middle for value in raw]
     claimed = math.sqrt(2 * loss.value / loss.order)
-    return mu_at_least(int(told[1].sum()), int(told[0].sum()), TRIALS), claimed
+    return mu_at_least(int(answers[1].sum()), int(answers[0].sum()), TRIALS), claimed
 
 
 @pytest.mark.parametrize("sealed", [coefficients, odds])

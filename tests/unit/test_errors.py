@@ -24,9 +24,9 @@ def test_every_error_has_two_halves_and_one_root():
     assert len(kinds) == 9
     for kind in kinds:
         assert issubclass(kind, gl.GaplessError)
-        error = kind("this is wrong", hint="do that")
-        assert str(error) == "this is wrong\n  Try: do that"
-        assert (error.message, error.hint) == ("this is wrong", "do that")
+        error = kind("this is wrong", hint="use that")
+        assert str(error) == "this is wrong\n  Try: use that"
+        assert (error.message, error.hint) == ("this is wrong", "use that")
         assert f" {kind.__name__} " in f" {errors.__doc__.replace(chr(10), ' ')} "
     with pytest.raises(TypeError, match="hint"):
         gl.GaplessError("without a hint")
@@ -112,7 +112,7 @@ def test_columns_not_in_the_schema_are_named_but_not_their_cells(tmp_path):
 
 
 @pytest.mark.parametrize("method", [gl.Independent, gl.MST, gl.AIM, gl.PrivBayes])
-def test_a_slip_in_a_fit_is_told_before_anything_is_spent(method, tmp_path):
+def test_a_mistake_in_a_fit_is_refused_before_anything_is_spent(method, tmp_path):
     table = private([("a",)], letters_schema([2]), tmp_path)
     with pytest.raises(gl.errors.SealedError, match=rf"{method.__name__}.fit takes a PrivateTable, not a list\n"):
         method().fit([("a",)], spend=table.ledger.left)

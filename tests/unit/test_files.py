@@ -54,7 +54,7 @@ def test_toml_that_is_refused(text):
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(-1e308, 1e308) | st.text(),
-    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(), inside, max_size=4),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(), values, max_size=4),
     max_leaves=20,
 )
 
@@ -76,10 +76,10 @@ def test_no_text_does_anything_else(text):
 
 
 def test_texts_with_dots_in_them_are_no_long_keys():
-    words = ". ".join(["One two"] * 1000)
+    sentences = ". ".join(["One two"] * 1000)
     numbers = ", ".join(f"{number / 7}" for number in range(1000))
-    found = parse_toml(f'description = "{words}"\nedges = [{numbers}]')
-    assert found["description"] == words
+    found = parse_toml(f'description = "{sentences}"\nedges = [{numbers}]')
+    assert found["description"] == sentences
     assert len(found["edges"]) == 1000
 
 

@@ -114,7 +114,7 @@ def check_rates_match_gaps(assumption: Assumption | None, gaps: Mapping[str, Gap
         if column in gaps and assumption.paid.gaps.get(column) != gaps[column].digest:
             raise BudgetError(
                 f"the rate of gaps in {column!r} was estimated under a schema that defines its gaps differently",
-                hint="run gap_rates again with the schema of this ledger",
+                hint="repeat the estimate with the schema of this ledger",
             )
 
 

@@ -91,8 +91,8 @@ missing.imputers: use ImputeFirst(FromModel(…))
 missing.little: use describe_gaps(…, spend=…), which has a check for it
 model.marginal: pass finite counts, and noise_std= of 0 or more
 privacy.assumptions: pass columns="independent", or pass columns="dependent"
-privacy.budget: pass Rows(1), or the most rows that one person has
-privacy.private: release something from it under a budget: Independent().fit(…, spend=…)
+privacy.budget: pass Rows(1), or the largest number of rows that one person has
+privacy.private: release something from it: Independent().fit(…, spend=…)
 privacy.sgd: pass numbers= of the program
 privacy.teachers: pass teachers= of the program, and the shape of its answers
 query.hot_deck: pass columns=["income"]

@@ -64,8 +64,8 @@ def calibrated(shares, *, percent=100, budget=BUDGET, distance=1):
 
 
 def gaussian(std, reach=4000):
-    law = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * std**2))
-    return law / law.sum()
+    probabilities = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * std**2))
+    return probabilities / probabilities.sum()
 
 
 def independent_epsilon(stds, budget):
@@ -120,31 +120,35 @@ def test_hundreds_of_tables_are_priced_in_well_under_a_second():
 @pytest.mark.parametrize("std", [1.2, 2.0, 4.3, 12.7])
 @pytest.mark.parametrize("shift", [1, 2, 5])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
-def test_discrete_noise_tells_no_more_than_the_normal_variable(std, shift, epsilon):
+def test_the_normal_variable_dominates_discrete_noise(std, shift, epsilon):
     """The true divergence of one cell that moves, summed up."""
     batch = batch_of([std], distance=shift)
     pair = batch.dominating_pair()
-    law = gaussian(std)
-    true = hockey_stick(np.roll(law, shift), law, epsilon)
+    probabilities = gaussian(std)
+    true = hockey_stick(np.roll(probabilities, shift), probabilities, epsilon)
     claimed = pair.delta(epsilon - 1e-5, remainder_divergence(batch.order, 0.0)) * (1 + 1e-5)
     assert true <= claimed
-    assert claimed <= max(1e-20, 2 * hockey_stick(np.roll(law, shift), law, 0.6 * epsilon))  # and says something
+    assert claimed <= max(
+        1e-20, 2 * hockey_stick(np.roll(probabilities, shift), probabilities, 0.6 * epsilon)
+    )  # and says something
 
 
 def test_rows_of_one_person_may_spread_over_cells():
     """Two rows in one cell or in two: the price of Rows(2) covers both."""
     batch = batch_of([9.0], distance=2)
-    law = gaussian(9.0, 200)
+    probabilities = gaussian(9.0, 200)
     pair, bound = batch.dominating_pair(), remainder_divergence(batch.order, 0.0)
     claimed = pair.delta(0.8 - 1e-5, bound) * (1 + 1e-5)
-    spread = hockey_stick(np.outer(np.roll(law, 1), np.roll(law, 1)), np.outer(law, law), 0.8)
-    assert spread < hockey_stick(np.roll(law, 2), law, 0.8) <= claimed
+    spread = hockey_stick(
+        np.outer(np.roll(probabilities, 1), np.roll(probabilities, 1)), np.outer(probabilities, probabilities), 0.8
+    )
+    assert spread < hockey_stick(np.roll(probabilities, 2), probabilities, 0.8) <= claimed
     one_row = batch_of([9.0]).dominating_pair().delta(0.8 - 1e-5, bound) * (1 + 1e-5)
     assert one_row < spread  # a price for one row would be wrong
 
 
 def two_points(loss, order):
-    """A symmetric pair of laws on two points with exactly this loss, by bisection."""
+    """A symmetric pair of distributions on two points with exactly this loss, by bisection."""
     low, high = 0.0, 0.5
     for _ in range(100):
         middle = (low + high) / 2
@@ -266,7 +270,7 @@ def test_a_batch_that_takes_all_leaves_nothing(tmp_path, protect):
     table = open_table(tmp_path, protect=protect)
     noises, released, grant = release(table)
     ledger = table.ledger
-    assert [one.entry for one in released] == [1, 2, 3]
+    assert [release.entry for release in released] == [1, 2, 3]
     assert ledger.left.value == 0.0
     assert ledger.percentages() == (100.0, 0.0)
     assert grant.left.value < 1e-8 * ledger.capacity.value
@@ -307,7 +311,7 @@ def test_what_is_left_stays_under_the_filter(tmp_path):
 
 @pytest.mark.parametrize("percent", [0.01, 2, 20])
 @pytest.mark.parametrize("sets", [SETS, SETS[:1]])
-def test_a_small_share_costs_what_the_filter_says(tmp_path, percent, sets):
+def test_a_small_share_costs_the_filter_price(tmp_path, percent, sets):
     table = open_table(tmp_path)
     noises, _, _ = release(table, percent, sets=sets, shares=None)
     share = table.ledger.share(f"{percent}%").value
@@ -503,7 +507,7 @@ def test_an_earlier_ledger_opens_goes_on_and_never_gets_the_rule(tmp_path):
         Ledger.open(rewritten(table.ledger.path, lambda n, content: content.update({} if n else {"version": 3})))
 
 
-def test_wherever_a_crash_cuts_the_batch_all_of_it_counts_as_spent(tmp_path):
+def test_a_batch_cut_by_a_crash_counts_as_spent(tmp_path):
     table = open_table(tmp_path)
     path = table.ledger.path
     before = path.read_bytes()
@@ -537,12 +541,12 @@ def test_a_batch_cut_short_without_its_seal_spends_all(tmp_path):
 # ---------------------------------------------------------------------- what it says
 
 
-def test_the_rule_is_told_wherever_the_ledger_is(tmp_path):
+def test_the_ledger_describes_the_first_batch(tmp_path):
     table = open_table(tmp_path)
     release(table)
-    told = str(table.ledger)
-    assert "spent 100.00%, left 0.00%; the spending so far amounts, after the fact, to ε = 1\n" in told
-    assert "The first 3 entries were fixed in advance and are priced together, by their exact total: 100.00% of" in told
+    text = str(table.ledger)
+    assert "spent 100.00%, left 0.00%; the spending so far amounts, after the fact, to ε = 1\n" in text
+    assert "The first 3 entries were fixed in advance and are priced together, by their exact total: 100.00% of" in text
     summary = json.loads(json.dumps(table.ledger.summary()))
     assert summary["first_batch"]["entries"] == 3
     assert summary["first_batch"]["price"] == pytest.approx(summary["capacity"])
@@ -558,8 +562,8 @@ def test_the_promise_at_other_deltas_is_that_of_the_batch_and_the_rest(tmp_path)
     noises, _, _ = release(table)
     events = [(noise.parameters(), 1) for noise in noises]
     for delta, filtered in zip((1e-5, 1e-6, 1e-7), untouched, strict=True):
-        told = table.ledger.epsilon_at(delta)
-        assert composed_epsilon(events, delta) <= told < filtered * 1.02
+        epsilon = table.ledger.epsilon_at(delta)
+        assert composed_epsilon(events, delta) <= epsilon < filtered * 1.02
     other = open_table(tmp_path)
     release(other, 90)
     assert other.ledger.guarantee().epsilon < 0.98
@@ -581,29 +585,29 @@ def test_the_spending_so_far_amounts_to_what_both_parts_lose(tmp_path):
     release(table, 90)
     alone = table.ledger.guarantee().epsilon
     release(table, 5, sets=SETS[:1], shares=None)
-    (told,) = [line for line in str(table.ledger).splitlines() if "after the fact" in line]
-    epsilon = float(told.rpartition("ε = ")[2])
+    (line_after_fact,) = [line for line in str(table.ledger).splitlines() if "after the fact" in line]
+    epsilon = float(line_after_fact.rpartition("ε = ")[2])
     assert 1.01 * alone < epsilon < 1.0
 
 
-# ---------------------------------------------------------------------- the people behind the gaps
+# ---------------------------------------------------------------------- the complete data
 
 
 def true_delta(stds, sets, rates, epsilon, *, reach=60):
     """The exact δ of a batch over patterns of gaps, in both directions, by summing over answers and patterns."""
     columns = sorted(rates)
-    laws = [gaussian(std, reach) for std in stds]
+    distributions = [gaussian(std, reach) for std in stds]
     within = 0.0
     for pattern in itertools.product((0, 1), repeat=len(columns)):
         seen = {column for column, there in zip(columns, pattern, strict=True) if there}
         chance = math.prod(1 - rates[c] if c in seen else rates[c] for c in columns)
         joint = np.array(chance)
-        for law, needed in zip(laws, sets, strict=True):
-            joint = np.multiply.outer(joint, np.roll(law, 1) if set(needed) <= seen else law)
+        for probabilities, needed in zip(distributions, sets, strict=True):
+            joint = np.multiply.outer(joint, np.roll(probabilities, 1) if set(needed) <= seen else probabilities)
         within = within + joint
     without = np.array(1.0)
-    for law in laws:
-        without = np.multiply.outer(without, law)
+    for probabilities in distributions:
+        without = np.multiply.outer(without, probabilities)
     return max(hockey_stick(within, without, epsilon), hockey_stick(without, within, epsilon))
 
 
@@ -703,7 +707,7 @@ def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("loss", [0.0, 0.01])
 def test_a_pair_loses_what_it_does_in_its_worse_direction(epsilon, loss):
-    """Of a mixture the two differ; which of its laws comes first does not matter."""
+    """Of a mixture the two differ; which of its distributions comes first does not matter."""
     pair = DominatingPair.of(np.array([0.5, 2.0]), np.array([0.7, 0.3]), BUDGET.order)
     swapped = DominatingPair(-pair.ratios[::-1], pair.without_person[::-1], pair.with_person[::-1])
     bound = remainder_divergence(BUDGET.order, loss)
@@ -727,14 +731,14 @@ def test_each_pattern_of_gaps_may_move_other_cells():
     assert delta(8) > delta(1) * 1.01
 
 
-def test_what_patterns_of_gaps_tell_is_rounded_up(monkeypatch):
+def test_means_over_patterns_of_gaps_are_rounded_up(monkeypatch):
     found = []
     monkeypatch.setattr(DominatingPair, "of", lambda means, *_: found.append(means))
     parts = tuple(BatchPart(std, 1, 1, frozenset({name})) for name, std in (("x0", 3.0), ("x1", 5.0)))
     GaussianBatch(parts, BUDGET, BUDGET.order).dominating_pair({"x0": 0.5, "x1": 0.5})
     smoothed = math.log(5 * 2 * 4 / SMOOTHING) / (2 * math.pi**2)  # two cells, four patterns
-    one, other = (1 / (std**2 - smoothed) for std in (3.0, 5.0))
-    true = np.sqrt([0.0, other, one, one + other])
+    first, second = (1 / (std**2 - smoothed) for std in (3.0, 5.0))
+    true = np.sqrt([0.0, second, first, first + second])
     assert (found[0] >= true * (1 - 1e-9)).all()
     assert found[0] == pytest.approx(true, abs=true[-1] / MAX_MEANS)
 
@@ -760,7 +764,7 @@ def test_the_profile_of_a_batch_is_an_upper_bound_at_every_epsilon(mean, epsilon
 
 @pytest.mark.parametrize("budget", [Budget(700.0, 1e-6), Budget(1000.0, 1e-6), Budget(1e5, 1e-9), Budget(3.0, 0.3)])
 @pytest.mark.parametrize("share", [1e-4, 0.02, 0.5])
-def test_a_batch_and_gaussian_noise_after_it_lose_no_more_than_the_bound_says(budget, share):
+def test_a_batch_and_later_gaussian_noise_stay_within_the_bound(budget, share):
     """What follows is Gaussian noise with all the loss that is left: then the total is one normal variable too."""
     order, whole = budget.order, budget.capacity.value
     first, after = math.sqrt(2 * share * whole / order), math.sqrt(2 * (1 - share) * whole / order)
@@ -808,7 +812,7 @@ def test_a_tiny_share_of_a_huge_budget_is_released(tmp_path):
     assert Ledger.open(table.ledger.path).percentages()[0] == pytest.approx(0.02)
 
 
-def test_a_budget_that_leaves_nothing_to_spend_says_so():
+def test_a_budget_too_small_to_spend_is_refused():
     with pytest.raises(BudgetError, match="too small to release anything"):
         _ = Budget(1e-20, 1e-100).capacity
 

@@ -33,7 +33,7 @@ def measure(table, marginals, percent=None, *, loss=None):
     """Marginals of observed rows in one batch."""
     loss = loss or table.ledger.share(f"{percent}%")
     grant = table.ledger.grant(loss, to="test")
-    counts = [table.marginal(one) for one in marginals]
+    counts = [table.marginal(columns) for columns in marginals]
     noise = for_counts(grant.even_loss(counts, grant.left), counts[0].distance)
     return grant.release_all([(value, noise, "counts") for value in counts])
 
@@ -154,13 +154,13 @@ def test_an_empty_ledger_promises_its_budget(tmp_path):
 def test_figures_cannot_be_added_up_and_the_ledger_computes_anew(tmp_path):
     table = people(tmp_path, Budget(1.0, 0))
     measure(table, ["x0"], 50)
-    one = table.ledger.ground_truth(ASSUMED)
+    figure = table.ledger.ground_truth(ASSUMED)
     with pytest.raises(TypeError):
-        one + one
+        figure + figure
     with pytest.raises(TypeError):
-        sum([one, one])
+        sum([figure, figure])
     measure(table, ["x0"], 50)
-    assert table.ledger.ground_truth(ASSUMED).realised > 2 * one.realised + 0.02
+    assert table.ledger.ground_truth(ASSUMED).realised > 2 * figure.realised + 0.02
 
 
 def test_estimated_rates_bring_their_failure_into_delta(tmp_path):
@@ -170,10 +170,10 @@ def test_estimated_rates_bring_their_failure_into_delta(tmp_path):
 
 
 def test_several_rows_are_several_chances(tmp_path):
-    one, two = (people(tmp_path, Budget(1.0, 0), protect=gl.Rows(k)) for k in (1, 2))
-    for table in (one, two):
+    one_row, two_rows = (people(tmp_path, Budget(1.0, 0), protect=gl.Rows(k)) for k in (1, 2))
+    for table in (one_row, two_rows):
         measure(table, ["x0"], 100)
-    assert one.ledger.ground_truth(ASSUMED).epsilon < two.ledger.ground_truth(ASSUMED).epsilon < 1
+    assert one_row.ledger.ground_truth(ASSUMED).epsilon < two_rows.ledger.ground_truth(ASSUMED).epsilon < 1
 
 
 def test_noise_of_a_test_promises_nothing(tmp_path):
@@ -377,12 +377,14 @@ def test_what_counts_as_a_gap_is_printed_beside_the_figure(tmp_path):
     few = gl.Schema("coded", [CODED["x"]])
     table = reading(few, tmp_path / "coded.ledger", Budget(1.0, 0, ground_truth=gl.MCAR({"x": 0.5})))
     measure(table, ["x"], 50)
-    told = "an empty cell, '-8', or whatever is none of its levels"
+    description = "an empty cell, '-8', or whatever is none of its levels"
     figure = reading(CODED, table.ledger.path).ledger.ground_truth(gl.MCAR({"x": 0.5, "y": 0.1}))
-    assert f"A gap is, in 'x': {told}; in 'y': the ledger does not say, so its rate lowers no figure." in str(figure)
-    assert figure.summary()["gaps"]["x"] == told
-    assert f"A gap is, in 'x': {told}." in str(table.ledger)
-    assert table.ledger.summary()["gaps"]["x"] == {"told": told, "digest": CODED["x"].gap_rule.digest}
+    assert f"A gap is, in 'x': {description}; in 'y': the ledger does not say, so its rate lowers no figure." in str(
+        figure
+    )
+    assert figure.summary()["gaps"]["x"] == description
+    assert f"A gap is, in 'x': {description}." in str(table.ledger)
+    assert table.ledger.summary()["gaps"]["x"] == {"told": description, "digest": CODED["x"].gap_rule.digest}
 
 
 def as_before(table, version):
@@ -447,7 +449,7 @@ def test_the_curve_falls_and_shows_what_is_no_guarantee(tmp_path):
     assert "no guarantee" not in gap_curve(plain.ledger)
 
 
-def test_the_curve_says_why_lines_fall_together(tmp_path):
+def test_the_curve_explains_why_lines_coincide(tmp_path):
     def drawn(budget, *synthesizers, columns=None):
         table = people(tmp_path, budget)
         for synthesizer in synthesizers:
@@ -555,7 +557,7 @@ def test_a_rate_for_a_column_that_is_never_missing_gains_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("releases", "assumption", "said"),
+    ("releases", "assumption", "expected"),
     [
         ([0.1], gl.MCAR({"a": 0.2}), "and a set of columns, got 0.1"),
         ([(0.1, None)], None, "None is no assumption about gaps"),
@@ -563,8 +565,8 @@ def test_a_rate_for_a_column_that_is_never_missing_gains_nothing(tmp_path):
         ([(0.1, {"a"})], gl.MCAR({"a": 0.2}, failure=0.01), "wrong with probability 0.01"),
     ],
 )
-def test_what_gives_no_figure_is_told(releases, assumption, said):
-    with pytest.raises(BudgetError, match=said):
+def test_releases_without_a_figure_are_refused(releases, assumption, expected):
+    with pytest.raises(BudgetError, match=expected):
         gl.privacy.ground_truth(releases, assumption)
 
 

@@ -439,7 +439,7 @@ def test_another_call_another_ledger_and_lost_entries_are_refused(table, tmp_pat
     assert not other.ledger.entries
 
 
-def test_answers_that_nobody_paid_for_are_refused(table, tmp_path):
+def test_answers_without_a_charge_are_refused(table, tmp_path):
     """A journal beside the ledger's backup of an earlier day, or edited by hand."""
     fit("independent", table, tmp_path / "run")
     text = (tmp_path / "run").read_text()
@@ -502,7 +502,7 @@ def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
     assert left == pytest.approx(0.2)
     again, left = run(3)
     assert [answer.entry for answer in again] == [1, 2, 3]  # the third was charged, and is read now
-    assert all(np.array_equal(one.value, other.value) for one, other in zip(first, again, strict=False))
+    assert all(np.array_equal(before.value, after.value) for before, after in zip(first, again, strict=False))
     assert left == pytest.approx(0.2)
     assert len(table.ledger.entries) == 3
 
@@ -740,18 +740,18 @@ def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, t
     steps = []
     flush, charge, write = os.fsync, Ledger.charge, Journal._write
 
-    def told(step, function):
-        def telling(*args, **kwargs):
+    def recorded(step, function):
+        def recording(*args, **kwargs):
             result = function(*args, **kwargs)
             steps.append(step)
             return result
 
-        return telling
+        return recording
 
     with (
-        mock.patch("gapless.privacy.journal.os.fsync", told("flush", flush)),
-        mock.patch.object(Ledger, "charge", told("charge", charge)),
-        mock.patch.object(Journal, "_write", told("journal", write)),
+        mock.patch("gapless.privacy.journal.os.fsync", recorded("flush", flush)),
+        mock.patch.object(Ledger, "charge", recorded("charge", charge)),
+        mock.patch.object(Journal, "_write", recorded("journal", write)),
     ):
         ask(table, tmp_path / "run")
     assert steps[:3] == ["flush", "flush", "journal"]  # what is in it, and its name
@@ -785,17 +785,20 @@ def test_a_journal_is_of_one_ledger_alone(table, tmp_path):
 def test_grants_of_one_run_are_resumed_in_their_order(table, tmp_path):
     def two():
         with gl.privacy.resumable(table.ledger, tmp_path / "run"):
-            one, other = (table.ledger.grant(table.ledger.share("10%"), to=to) for to in ("one", "other"))
+            first_grant, second_grant = (
+                table.ledger.grant(table.ledger.share("10%"), to=to) for to in ("one", "other")
+            )
             value = table.marginal("x0")
-            noise = for_counts(other.left / 2, value.distance)
-            first, second = other.release(value, noise, what="x0"), one.release(value, noise, what="x0")
-            return first.entry, second.entry, one.left, other.left
+            noise = for_counts(second_grant.left / 2, value.distance)
+            first = second_grant.release(value, noise, what="x0")
+            second = first_grant.release(value, noise, what="x0")
+            return first.entry, second.entry, first_grant.left, second_grant.left
 
     with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
         two()
-    *numbers, one, other = two()
+    *numbers, first_left, second_left = two()
     assert numbers == [1, 2]
-    assert one.value == other.value == pytest.approx(table.ledger.share("5%").value)
+    assert first_left.value == second_left.value == pytest.approx(table.ledger.share("5%").value)
     assert [entry.to for entry in table.ledger.entries] == ["other", "one"]
 
 

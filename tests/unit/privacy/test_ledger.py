@@ -45,7 +45,7 @@ def spend(table, percent, what="x0"):
     return grant.release(value, DiscreteGaussian.for_loss(grant.left, value.distance), what=what)
 
 
-def test_an_entry_tells_who_asked_for_what_at_which_cost_and_whom_it_read(table):
+def test_an_entry_records_purpose_loss_and_reads(table):
     released = spend(table, 10)
     (entry,) = table.ledger.entries
     assert released.entry == entry.number == 1
@@ -84,7 +84,7 @@ def test_what_a_grant_does_not_spend_was_never_taken(table):
 
 
 @pytest.mark.parametrize("percent", ["0%", "-1%", "101%", "nan%", "x", "", 50, None, math.nan])
-def test_a_share_lies_between_nothing_and_all(table, percent):
+def test_a_share_is_above_zero_and_at_most_all(table, percent):
     with pytest.raises(BudgetError, match="a spend must be above 0%"):
         table.ledger.share(percent)
     with pytest.raises(BudgetError, match="a spend must be above 0%"):
@@ -108,13 +108,13 @@ def test_spend_must_be_a_loss_of_this_ledger(table, tmp_path):
 
 def test_a_ledger_belongs_to_one_table_unit_and_budget(table, tmp_path):
     path = table.ledger.path
-    for said in (
+    for facts in (
         {"table": "others", "protect": Rows(1), "budget": None},
         {"table": "letters", "protect": Rows(2), "budget": None},
         {"table": "letters", "protect": Rows(1), "budget": Budget(2.0, 1e-6)},
     ):
         with pytest.raises(LedgerError, match=r"is the ledger of|protects one row of each person"):
-            Ledger.attach(path, **said)
+            Ledger.attach(path, **facts)
     assert Ledger.attach(path, table="letters", protect=Rows(1), budget=None).budget == Budget(1.0, 1e-6)
 
 
@@ -125,7 +125,7 @@ def another_unit(table, rows):
     return error.value
 
 
-def test_a_larger_unit_says_how_much_weaker_the_promise_was(tmp_path):
+def test_a_larger_unit_shows_the_weaker_promise(tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path)
     spend(table, 10)
     spend(table, 10)  # two batches: the budget's filter holds, and no smaller figure
@@ -168,7 +168,7 @@ def test_a_larger_unit_after_one_batch_is_priced_by_its_distance(table):
     assert table.ledger.guarantee_for(Rows(1)).epsilon == table.ledger.guarantee().epsilon
 
 
-def test_a_larger_unit_under_noise_of_a_test_is_told_without_a_figure(table):
+def test_a_larger_unit_under_test_noise_has_no_figure(table):
     with fixed_noise(1):
         spend(table, 10)
     error = another_unit(table, 14)
@@ -252,7 +252,7 @@ def test_a_ledger_that_vanished_is_not_started_anew(table):
         Ledger.attach(table.ledger.path, table="letters", protect=Rows(1), budget=Budget(1.0, 1e-6))
 
 
-def test_a_half_written_entry_counts_as_spent_wherever_the_crash_cut_it(table):
+def test_a_half_written_entry_counts_as_spent(table):
     spend(table, 10)
     spend(table, 20)
     path, seal = table.ledger.path, seal_of(table.ledger.path)
@@ -357,7 +357,7 @@ class Anything(float):
     __hash__ = float.__hash__
 
 
-class Whatever(frozenset):
+class EqualToEverything(frozenset):
     """A set that equals every other."""
 
     def __eq__(self, _):
@@ -366,7 +366,7 @@ class Whatever(frozenset):
     __hash__ = frozenset.__hash__
 
 
-@pytest.mark.parametrize("lie", [(L1(Anything(1e-6)), None), (L1(1), Whatever({"x0"})), (L1(1), {"x0"})])
+@pytest.mark.parametrize("lie", [(L1(Anything(1e-6)), None), (L1(1), EqualToEverything({"x0"})), (L1(1), {"x0"})])
 def test_what_is_planned_is_made_of_plain_numbers_and_names(table, lie):
     """Else it could say of itself that it equals what is read, and cost less."""
     grant = table.ledger.grant(table.ledger.share("20%"), to="test")
@@ -385,7 +385,7 @@ def test_a_plan_takes_from_its_grant(table):
         grant.plan([Request(value.distance, value.reads, noise, "x")])
 
 
-def test_an_entry_of_a_plan_is_used_once_whoever_asks(table):
+def test_an_entry_of_a_plan_is_used_once_by_any_thread(table):
     """It is used up before the read: neither a read that fails, nor a thread, nor a child gets it again."""
     broken = transform(
         table.marginal("x0"),
@@ -484,7 +484,7 @@ def test_the_ledger_reads_well(table):
     json.dumps(table.ledger.summary(), allow_nan=False)
 
 
-def test_a_folder_that_is_not_there_is_told_before_anything_is_read(tmp_path):
+def test_a_missing_folder_is_refused_before_anything_is_read(tmp_path):
     with pytest.raises(LedgerError, match="cannot open the ledger"):
         Ledger.attach(tmp_path / "no" / "x.ledger", table="t", protect=Rows(1), budget=Budget(1.0, 0))
 
@@ -538,7 +538,7 @@ def test_a_release_that_cannot_be_opened_is_not_charged(table, tmp_path):
     assert grant.left == table.ledger.left
 
 
-def test_a_mechanism_whose_loss_nobody_could_compute_again_is_refused(table):
+def test_a_mechanism_that_is_not_registered_is_refused(table):
     class Free(DiscreteGaussian):
         def loss(self, distance, order):
             return Loss(0.0, order)
@@ -590,12 +590,12 @@ def test_a_forked_child_does_not_keep_the_lock(table):
     assert time.monotonic() - start < 4
 
 
-def test_the_ledger_tells_days_and_not_times(table):
+def test_the_ledger_records_dates_and_not_times(table):
     spend(table, 10)
     assert len(table.ledger.entries[0].time) == len("2026-01-01")
 
 
-def test_the_printed_entries_stand_in_columns_whatever_the_names(tmp_path):
+def test_printed_entries_are_aligned_for_all_names(tmp_path):
     names = ["a", "total_combined_household_income_before_taxes_of_the_first_wave", "b" * 30]
     schema = gl.Schema("wide", [gl.Boolean(name) for name in names])
     table = private([("true", "false", "true")] * 5, schema, tmp_path)
@@ -704,7 +704,7 @@ def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, n
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"distance": {"L1": 5}}, "states less"),  # a Rows(5) table that was charged as if each person had one row
         ({"mechanism": {"name": "DiscreteGaussian", "std": 0.5}}, "states less"),
@@ -730,10 +730,10 @@ def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, n
         ({"loss": 1e6}, "entries that exceed its budget"),
     ],
 )
-def test_an_entry_that_does_not_fit_together_is_refused(table, change, said):
+def test_an_entry_that_does_not_fit_together_is_refused(table, change, expected):
     spend(table, 10)
     path = rewritten(table.ledger.path, lambda number, content: content.update(change if number else {}))
-    with pytest.raises(LedgerError, match=said):
+    with pytest.raises(LedgerError, match=expected):
         Ledger.open(path)
 
 

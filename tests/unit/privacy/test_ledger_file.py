@@ -181,6 +181,6 @@ def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkey
 
 
 @pytest.mark.parametrize("rows", [2**53 + 1, 10**400])
-def test_a_person_has_no_more_rows_than_a_float_can_tell(rows):
+def test_a_unit_has_at_most_2_to_the_53_rows(rows):
     with pytest.raises(gl.errors.BudgetError, match=r"a whole number from 1 to 2\^53"):
         gl.Rows(rows)

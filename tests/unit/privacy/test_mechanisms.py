@@ -92,9 +92,9 @@ def test_choices_by_group_never_lose_more_than_their_bound(order):
             )
             for size in (1, 2)
         }
-        one, two = (ChoiceByGroup(scale).loss(LinfByGroup(rows), order).value * (1 + 1e-9) for rows in (1, 2))
-        assert groups[1] <= one
-        assert max(2 * groups[1], groups[2]) <= two
+        one_row, two_rows = (ChoiceByGroup(scale).loss(LinfByGroup(rows), order).value * (1 + 1e-9) for rows in (1, 2))
+        assert groups[1] <= one_row
+        assert max(2 * groups[1], groups[2]) <= two_rows
 
 
 def test_choices_by_group_are_of_whole_scores_and_by_their_own_distance():
@@ -144,13 +144,13 @@ def test_noise_follows_the_rows_per_person():
 
 
 @pytest.mark.parametrize("scale", [0.05, 1.0, 3.7, 1e6])
-def test_the_std_of_discrete_laplace_is_that_of_its_law(scale):
+def test_the_std_of_discrete_laplace_is_exact(scale):
     q = mpmath.exp(-1 / mpmath.mpf(scale))
     assert DiscreteLaplace(scale).noise_std == pytest.approx(float(mpmath.sqrt(2 * q) / (1 - q)), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1e4, 1e5, 1e12])
-def test_at_an_absurd_budget_laplace_noise_is_none_and_says_so(epsilon):
+def test_laplace_noise_at_a_very_large_budget_has_std_zero(epsilon):
     noise = DiscreteLaplace.for_loss(Budget(epsilon, 0).capacity, L1(1))
     assert noise.noise_std == 0
 

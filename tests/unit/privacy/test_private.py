@@ -59,7 +59,7 @@ ATTEMPTS = {
     "narwhals": nw.from_native,
     "format": lambda x: f"{x:>50}",
 }
-# No such thing for any object of Python, or not in this version of it: it need not be told why.
+# Names that no object of Python has, or not in this version: they need no refusal.
 PLAIN = {"json", "vars", "frame", "memoryview", "reversed", "format"}
 
 
@@ -106,7 +106,7 @@ PROTOCOLS = """
 
 def outcomes(value):
     """What every protocol that Python and other libraries may try says, with no argument, one, or two."""
-    told = {}
+    results = {}
     for name in PROTOCOLS.split():
         for arguments in ((), (2,), (None,), ("schema",), (None, {})):
             try:
@@ -114,18 +114,18 @@ def outcomes(value):
                 result = found(*arguments) if callable(found) else found
             except Exception as error:  # noqa: BLE001 what it says is compared
                 result = error
-            told[name, arguments[:1]] = f"{type(result).__name__}: {result}"
-    return told
+            results[name, arguments[:1]] = f"{type(result).__name__}: {result}"
+    return results
 
 
 @pytest.mark.parametrize("get", [lambda table: table, lambda table: table.marginal("x0")], ids=["table", "value"])
-def test_no_protocol_tells_two_tables_apart(get, tmp_path):
+def test_no_protocol_distinguishes_two_tables(get, tmp_path):
     schema = letters_schema([2, 2])
     few, many = (get(private(rows, schema, tmp_path)) for rows in (ROWS, ROWS * 50))
-    told, other = outcomes(few), outcomes(many)
-    for name, said in told.items():
-        assert re.sub(r"0x[0-9a-f]+", "", said) == re.sub(r"0x[0-9a-f]+", "", other[name]), name
-        assert not re.search("<function|Memory|Private object", said), (name, said)  # nor hands out the inside
+    results, other = outcomes(few), outcomes(many)
+    for name, result in results.items():
+        assert re.sub(r"0x[0-9a-f]+", "", result) == re.sub(r"0x[0-9a-f]+", "", other[name]), name
+        assert not re.search("<function|Memory|Private object", result), (name, result)  # nor hands out the inside
     assert sys.getsizeof(few) == sys.getsizeof(many)
     assert dir(few) == dir(many)
 

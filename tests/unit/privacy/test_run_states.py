@@ -10,7 +10,7 @@ from gapless.errors import LedgerError
 from gapless.files import locked
 from gapless.privacy.run_states import RunState, advance, state_of, states_path
 
-ONE, TWO = RunState(10, "aa"), RunState(20, "bb")
+FIRST, SECOND = RunState(10, "aa"), RunState(20, "bb")
 
 
 @pytest.fixture
@@ -21,31 +21,31 @@ def ledger(tmp_path):
 def test_a_run_advances_from_its_state_only(ledger):
     assert state_of(ledger, "run") == RunState()
     assert not states_path(ledger).exists()
-    assert advance(ledger, "run", before=RunState(), after=ONE)
-    assert not advance(ledger, "run", before=RunState(), after=TWO)
-    assert state_of(ledger, "run") == ONE
-    assert advance(ledger, "run", before=ONE, after=TWO)
-    assert state_of(ledger, "run") == TWO
+    assert advance(ledger, "run", before=RunState(), after=FIRST)
+    assert not advance(ledger, "run", before=RunState(), after=SECOND)
+    assert state_of(ledger, "run") == FIRST
+    assert advance(ledger, "run", before=FIRST, after=SECOND)
+    assert state_of(ledger, "run") == SECOND
     assert state_of(ledger, "other") == RunState()
-    assert advance(ledger, "other", before=RunState(), after=ONE)
-    assert state_of(ledger, "run") == TWO
+    assert advance(ledger, "other", before=RunState(), after=FIRST)
+    assert state_of(ledger, "run") == SECOND
 
 
 def test_half_a_line_that_a_crash_left_counts_for_nothing(ledger):
-    advance(ledger, "run", before=RunState(), after=ONE)
+    advance(ledger, "run", before=RunState(), after=FIRST)
     with states_path(ledger).open("ab") as file:
         file.write(b'{"run": "run", "length": 20, "dig')
-    assert state_of(ledger, "run") == ONE
-    assert advance(ledger, "run", before=ONE, after=TWO)
-    assert state_of(ledger, "run") == TWO
+    assert state_of(ledger, "run") == FIRST
+    assert advance(ledger, "run", before=FIRST, after=SECOND)
+    assert state_of(ledger, "run") == SECOND
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", '{"run": "run"}', '{"run": "run", "length": "x", "digest": ""}'])
 def test_a_file_that_was_changed_is_refused(line, ledger):
-    advance(ledger, "run", before=RunState(), after=ONE)
+    advance(ledger, "run", before=RunState(), after=FIRST)
     with states_path(ledger).open("a") as file:
         file.write(line + "\n")
-    for look in (lambda: state_of(ledger, "run"), lambda: advance(ledger, "run", before=ONE, after=TWO)):
+    for look in (lambda: state_of(ledger, "run"), lambda: advance(ledger, "run", before=FIRST, after=SECOND)):
         with pytest.raises(LedgerError, match="was changed"):
             look()
 

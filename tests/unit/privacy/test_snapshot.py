@@ -27,7 +27,7 @@ def test_a_header_that_does_not_define_gaps_lowers_no_figure():
     assert "does not say what a gap is" in gaps.remarks()[0]
 
 
-def test_columns_that_nobody_knows_are_refused():
+def test_unknown_columns_are_refused():
     gaps = GapDefinitions({"age": EMPTY}, {"age": EMPTY})
     gaps.check_columns(gl.MCAR({"age": 0.2}), "a ledger")
     with pytest.raises(gl.errors.SchemaError, match="no column 'aeg' in a ledger"):
