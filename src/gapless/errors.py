@@ -2,21 +2,21 @@
 
 ::
 
-    GaplessError                what is wrong, and what to do
+    GaplessError                what is wrong and what to do
      ├── SchemaError            the public description is malformed, or does not fit the file's header
      ├── ReadError              a file or frame that cannot be read or written
      ├── BudgetError            not enough budget left, or a budget that makes no sense
      ├── LedgerError            a ledger file that is damaged, foreign or out of step
-     ├── SealedError            an attempt to look at private data, or a public table where a sealed one is needed
+     ├── SealedError            an attempt to look at private data, or a public table instead of a private one
      ├── QuestionError          a question that cannot be read, or not be answered by this table
-     ├── EngineError            what the engine that holds a table cannot do
+     ├── EngineError            an operation that the engine of a table does not support
      └── ModelError             a model that cannot be fitted, sampled, saved or loaded as asked
 
-Each error names the thing, the rule and the value given if it is public: never a cell, a row number or a
-count taken from private data.
+Each error names the object, the rule and the given value if it is public. It never contains a cell, a row number or a
+count from private data.
 
-A hint that names arguments is a `Hint`: it keeps their names and values, so that Python and the command line can each
-write its own form.
+A hint that names arguments is a `Hint`. It stores their names and values, so that Python and the command line can each
+write them in their form.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument that a hint names; with `value`, one to pass. A value of `...` is left to the reader.
+    """An argument in a hint, with a `value` to pass if there is one. The reader chooses a value of `...`.
 
     >>> print(Argument("spend"), Argument("engine", "disk"), Argument("missing", Call("Extended")))
     spend= engine="disk" missing=Extended()
@@ -46,7 +46,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Call:
-    """A call that a hint recommends, or a value that is written as one. Arguments of `...` are left to the reader.
+    """A call in a hint, or a value that is written as a call. The reader chooses arguments of `...`.
 
     >>> print(Call("Rows", 3), Call("MCAR", {"income": 0.2}), Call("compare_private", ..., Argument("spend", ...)))
     Rows(3) MCAR({"income": 0.2}) compare_private(…, spend=…)
@@ -64,15 +64,15 @@ class Call:
 
 
 class Hint(str):
-    """What to do about an error: parts of a sentence, of which some are arguments or calls.
+    """What to do about an error: parts of a sentence, some of which are arguments or calls.
 
-    As a string it is Python's form. `|` joins alternatives: a face that has no form for an argument leaves out the
-    alternatives that name it.
+    As a string it is the Python form. `|` joins alternatives. The command line leaves out alternatives with an argument
+    for which it has no option.
 
     >>> hint = Hint("use ", Argument("engine", "disk")) | Hint("raise ", Argument("cap_cells"))
     >>> print(hint)
     use engine="disk", or raise cap_cells=
-    >>> hint.written(lambda named: "--engine disk" if named.name == "engine" else None)
+    >>> hint.render(lambda named: "--engine disk" if named.name == "engine" else None)
     'use --engine disk'
     """
 
@@ -90,14 +90,14 @@ class Hint(str):
         return made
 
     def __or__(self, other: Hint) -> Self:
-        """This, or else the other."""
+        """This hint or the other."""
         return self._from_alternatives(self.alternatives + other.alternatives)
 
     def render(self, form: Callable[[Argument | Call], str | None]) -> str:
-        """The alternatives of which every argument has a form; Python's form if there are none.
+        """The hint in another form: all alternatives that have one; the Python form if none has.
 
         Args:
-            form: how to write an argument or a call; None if that is not possible.
+            form: writes an argument or a call; returns None if it has no such form.
         """
         offered = []
         for parts in self.alternatives:
@@ -112,7 +112,7 @@ def _join_alternatives(texts: Sequence[str]) -> str:
 
 
 def _to_python(value: object) -> str:
-    """The value as Python code, with the double quotes of this project."""
+    """The value as Python code, with double quotes."""
     match value:
         case str() | Path():
             return json.dumps(str(value), ensure_ascii=False)
@@ -130,11 +130,11 @@ def _to_python(value: object) -> str:
 
 
 class GaplessError(Exception):
-    """What is wrong and, obligatory, what to do about it.
+    """An error of this library: what is wrong, and what to do about it.
 
-    >>> print(GaplessError("no column 'hour' in the schema", hint="one of: sex, hours"))
+    >>> print(GaplessError("no column 'hour' in the schema", hint="use one of: sex, hours"))
     no column 'hour' in the schema
-      Try: one of: sex, hours
+      Try: use one of: sex, hours
     """
 
     def __init__(self, wrong: str, *, hint: str) -> None:
@@ -153,9 +153,9 @@ class ReadError(GaplessError):
 
 @contextmanager
 def requires_extra(module: str, extra: str, more: str = "") -> Iterator[None]:
-    """Refuse to go on if the import inside fails: the module comes with an extra of this package.
+    """Raise a helpful error if the import inside fails: the module belongs to an extra of this package.
 
-    >>> with needs("pandas", "pandas", ", or save the table as CSV"):
+    >>> with requires_extra("pandas", "pandas", ", or save the table as CSV"):
     ...     raise ImportError
     Traceback (most recent call last):
     gapless.errors.ReadError: pandas is not installed
@@ -176,7 +176,7 @@ class LedgerError(GaplessError):
 
 
 class SealedError(GaplessError):
-    """Somebody tried to look at private data without paying, or passed a public table where a sealed one is needed."""
+    """An operation would reveal private data without a charge, or a public table was passed for a private one."""
 
 
 class QuestionError(GaplessError):
@@ -184,7 +184,7 @@ class QuestionError(GaplessError):
 
 
 class EngineError(GaplessError):
-    """The engine that holds a table cannot do what was asked, which is known before a row is read."""
+    """The engine of a table does not support an operation; this is known before a row is read."""
 
 
 class ModelError(GaplessError):

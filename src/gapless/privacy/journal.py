@@ -279,7 +279,7 @@ class Journal:
         if not advance(self.ledger.path, self.run, before=self._state, after=after):
             self.end()
             raise ReadError(
-                f"{self._file.path} was continued from another copy of it meanwhile",
+                f"{self._file.path} was continued from another copy of it",
                 hint="use that copy, or start a new run with the rest of the budget",
             )
         self._state = after

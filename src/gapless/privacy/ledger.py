@@ -92,9 +92,9 @@ class Ledger(LedgerGuarantees):
     ) -> Ledger:
         """Open the ledger of this table, or create it if there is none.
 
-        `gaps` defines a gap in each column for this reading. A new ledger states it in its header. Under an existing
-        ledger whose header defines the gaps of a column differently, or not at all, releases that leave out rows with a
-        gap in this column count as reading every row in guarantees for the complete data.
+        `gaps` defines a gap in each column for this reading. A new ledger states it in its header. The header of an
+        existing ledger may define the gaps of a column differently, or not at all. Releases that leave out rows with
+        such a gap then count as reading every row in guarantees for the complete data.
         """
         path = Path(path)
         check_has_budget(path, budget)
