@@ -108,7 +108,7 @@ def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(fold
     assert (code, shared) == (0, "2 questions share 10% of the budget evenly: 5% each.")
     assert mean.endswith("on the answer times the number of rows it is about")
     assert count == "count(): ± 60 (95 %), noise std 28.28, on the answer"
-    assert err.endswith("Try: add --rows 3000, about how many you think there are\n")
+    assert err.endswith("Try: add --rows 3000, or your own estimate of that number\n")
     code, out, err = run_here(*pure, "--rows", 3000, *questions)
     assert (code, err) == (0, "")
     assert (
@@ -183,8 +183,8 @@ def test_a_later_question_that_the_engine_cannot_answer_stops_the_first(folder, 
 
 ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "10%")
 WRONG = {
-    "no question": (ASK, 2, "QuestionError: no question"),
-    "rows without a preview": ((*ASK, "--rows", "10", "count()"), 2, "--rows is for --preview"),
+    "no question": (ASK, 2, "QuestionError: the command has no question"),
+    "rows without a preview": ((*ASK, "--rows", "10", "count()"), 2, "--rows is used by --preview only"),
     "no file": ((*ASK, "--file", "none.txt"), 1, "ReadError: cannot read none.txt"),
     "unreadable": ((*ASK, "mean income"), 2, "expected '('"),
     "unknown column": ((*ASK, "mean(incme)"), 2, "no column 'incme' in the schema Try: income"),
@@ -196,7 +196,11 @@ WRONG = {
     ),
     "bounds reversed": ((*ASK, "mean(income, 9, 1)"), 2, "bounds (9, 1) are empty"),
     "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: drop, knn, hot-deck"),
-    "knn without columns": ((*ASK, "count()", "--missing", "knn"), 2, "--missing knn needs --on"),
+    "knn without columns": (
+        (*ASK, "count()", "--missing", "knn"),
+        2,
+        "--missing knn needs columns to match rows on. Try: add --on age,sex",
+    ),
     "drop with columns": ((*ASK, "count()", "--on", "age"), 2, "--on is for --missing knn or hot-deck"),
     "drop with neighbors": ((*ASK, "count()", "--neighbors", "3"), 2, "--neighbors is for --missing knn"),
     "knn with a limit": (

@@ -89,12 +89,12 @@ def test_demo_makes_a_release_from_start_to_finish(tmp_path, folder, run_here):
     assert (done.returncode, done.stderr) == (0, "")
     assert "FOR THE HOLDER'S EYES" in done.stdout
     demo = tmp_path / "gapless-demo"
-    assert f"The result lies in {demo}" in done.stdout
+    assert f"Wrote {demo}" in done.stdout
     assert set(json.loads((demo / "release" / "manifest.json").read_text())["sha256"]) == RELEASE
     assert gl.Ledger.open(demo / "nhanes.ledger").left.value > 0  # beside the data, and something is left to try
     code, _, err = run_here("demo", "-o", "people.csv/x")
     assert code == 1
-    assert "cannot make people.csv/x" in err
+    assert "cannot create people.csv/x" in err
 
 
 def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
@@ -250,7 +250,7 @@ def test_the_ledger_shows_the_promise_for_the_complete_data(tmp_path):
     ):
         assert run("ledger", "p.ledger", *wrong, cwd=tmp_path).returncode == 2
     done = run("ledger", "p.ledger", "--mcar", "age=0.5", cwd=tmp_path)
-    assert "no release of this ledger leaves out rows with a gap in 'age'" in done.stderr
+    assert "No release of this ledger leaves out rows with a gap in 'age'" in done.stderr
     assert run("ledger", "p.ledger", "--mcar", "sex=1.5", cwd=tmp_path).returncode == 2
 
 
@@ -329,7 +329,7 @@ WRONG = {
     "unknown gaps": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--gaps", "some", "-o", "out"),
         2,
-        "Try: filled, as-observed",
+        "Try: write --gaps filled or --gaps as-observed",
     ),
     "gaps not measured": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--gaps", "as-observed", "--missing", "observed", "-o", "out"),
@@ -347,9 +347,13 @@ WRONG = {
     "output is a file": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv"),
         1,
-        "ReadError: cannot make people.csv",
+        "ReadError: cannot create people.csv",
     ),
-    "output in a file": ((*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv/x"), 1, "ReadError: cannot make"),
+    "output in a file": (
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv/x"),
+        1,
+        "ReadError: cannot create",
+    ),
     "bad data": (
         ("synth", "people.toml", *SYNTH[2:], "--epsilon", "1", "--delta", "0", "-o", "new/out"),
         1,
@@ -386,7 +390,7 @@ WRONG = {
     "ledger among the files": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--ledger", "out/synthetic.csv", "-o", "out"),
         1,
-        "might take the place of a file of the release",
+        "could replace a file of the release",
     ),
     "output beside the data": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "."),
@@ -466,7 +470,8 @@ def test_a_finished_release_is_not_touched(released):
     before = {path: path.read_bytes() for path in (released / "out").iterdir()}
     done = run(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=released)
     assert done.returncode == 1
-    assert "out holds a finished release\n  Try: another folder, paid from what is left in people.ledger" in done.stderr
+    assert "out holds a finished release\n  Try: choose another folder; the new release is paid from" in done.stderr
+    assert "what is left in people.ledger" in done.stderr
     assert {path: path.read_bytes() for path in (released / "out").iterdir()} == before
 
 
@@ -613,7 +618,7 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     assert "out was begun under another schema or ledger" in err
     code, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "out", "--json")
     expected = (
-        "out was begun with mixture, Extended(): it is finished with the model that was paid for. Nothing is spent."
+        "out was begun with mixture, Extended(). It is finished with the model that was paid for. Nothing is spent."
     )
     assert code == 0
     assert err.splitlines()[0] == expected
@@ -630,14 +635,12 @@ def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(f
     for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
         code, _, err = run_here(*SYNTH, *other, "-o", "out")
         assert code == 1
-        assert (
-            "out was begun with mst, Observed()\n  Try: pass the same --method and --missing, or leave both out\n"
-            in err
-        )
+        assert "out was begun with mst, Observed(), and can only be finished with these\n" in err
+        assert "  Try: pass the same --method and --missing, or leave both out\n" in err
         assert sorted(folder.rglob("*")) == before
     code, _, err = run_here(*SYNTH, *begun, "-o", "out")
     assert code == 0
-    assert "out was begun with mst, Observed(): it is finished" in err
+    assert "out was begun with mst, Observed(). It is finished" in err
 
 
 def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run_here, monkeypatch):
@@ -726,7 +729,7 @@ def test_evaluate_can_pay_for_a_private_truth(folder, run_here):
     assert (folder / "people.ledger").read_bytes() == before
     code, _, err = run_here(*pay, "--tasks")
     assert code == 2
-    assert "looks at the cells" in err
+    assert "reads the cells" in err
     code, printed, _ = run_here(*pay, "--json")
     assert code == 0
     assert json.loads(printed)["spent"] == "10.00% of the budget"
@@ -763,11 +766,11 @@ def test_gaps_in_a_public_table(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rate", "x"], "--rate 0.2, or --rate income=0.2"),
-        (["--rate", "20"], "--rate 20 is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2"),
+        (["--rate", "x"], "Try: write --rate 0.2 or --rate income=0.2"),
+        (["--rate", "20"], "--rate 20 is no share from 0 to 1. Try: write --rate 0.2 or --rate income=0.2"),
         (["--rate", "income=0.2", "--rate", "income=0.3"], "two rates for income"),
         (["--rate", "0.2", "--rate", "0.3"], "two rates for all columns"),
-        (["--rate", "0.2", "--rate", "income=0.3"], "a rate for all columns, and one for some"),
+        (["--rate", "0.2", "--rate", "income=0.3"], "there is a rate for all columns and one for a column"),
         (["--rate", "0.2", "--mechanism", "odd"], "no mechanism 'odd'"),
         (["--rate", "0.2", "--how", "self"], "--how is for --mechanism mnar"),
         (["--rate", "colour=0.2"], "no column 'colour'"),
@@ -893,8 +896,8 @@ def test_ctrl_c_reports_what_was_spent_and_how_to_resume(tmp_path):
     _, left = account.percentages()
     assert err == (
         f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began; "
-        f"{left:.2f}% is left in {ledger}\n  Try: run the same command again; synth and fit resume from their answers, "
-        "and pay for none again\n"
+        f"{left:.2f}% is left in {ledger}\n  Try: run the same command again; synth and fit resume where they "
+        "stopped and pay for no answer twice\n"
     )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["released.journal"]
 

@@ -29,7 +29,7 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     needing = f"With --delta above 0 only: {', '.join(trained)}"
     listed = f"auto, {', '.join(reversed(trained))}, mixture, aim, mst, privbayes or independent. {needing}"
     assert f"{listed}. [default: auto]" in plain(out)
-    assert "By default what the method does, extended or observed (misgan)." in plain(out)
+    assert "Default: that of the method, extended or observed (misgan)." in plain(out)
     assert all(name in plain(out) for name in [*METHODS, *TREATMENTS])
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")

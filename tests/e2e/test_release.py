@@ -159,11 +159,11 @@ SLIPS = {
     "no schema": ({"schema": "people.toml"}, gl.errors.SchemaError, "schema is a str"),
     "no data": ({"data": "none.csv"}, gl.errors.ReadError, "no file none.csv"),
     "files in the folder": ({"folder": "."}, gl.errors.ReadError, "holds other files"),
-    "no folder": ({"folder": "people.csv"}, gl.errors.ReadError, "cannot make people.csv"),
+    "no folder": ({"folder": "people.csv"}, gl.errors.ReadError, "cannot create people.csv"),
     "a ledger among the files": (
         {"folder": ".", "ledger": "privacy.md"},
         gl.errors.ReadError,
-        "might take the place of a file",
+        "could replace a file",
     ),
 }
 
@@ -241,7 +241,7 @@ def test_a_release_that_stops_at_any_file_is_taken_up_for_free(folder, monkeypat
         release = release_of_half(notify=messages.append)
         assert release.taken_up
         assert messages == [
-            "out was begun with mst, Extended(): it is finished with the model that was paid for. Nothing is spent."
+            "out was begun with mst, Extended(). It is finished with the model that was paid for. Nothing is spent."
         ]
         assert Path("people.ledger").read_bytes() == paid
         assert contents(Path("out")) == whole, written[number]
@@ -276,7 +276,8 @@ def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger
         with pytest.raises(Crash):
             read_and_release("people.csv", schema(), "out", budget=gl.Budget(1.0, 0), **arguments)
     with pytest.raises(
-        gl.errors.ReadError, match="begun with independent, Extended\\(\\)\n  Try: pass the same method= and missing="
+        gl.errors.ReadError,
+        match=r"begun with independent, Extended\(\), and .* with these\n  Try: pass the same method= and missing=",
     ):
         read_and_release("people.csv", schema(), "out", protect=gl.Rows(1), method="mst")
     monkeypatch.setattr("secrets.token_hex", lambda *_: "another")

@@ -148,10 +148,10 @@ def test_another_number_of_rows_is_found(release):
     assert verify_release(release).problems == ("synthetic.csv and synthetic.parquet hold different rows",)
     (release / "synthetic.csv").write_text(rows.head(50).write_csv())
     sign(release)
-    assert "manifest.json tells another number of rows" in verify_release(release).problems
+    assert "manifest.json has another number of rows" in verify_release(release).problems
     (release / "synthetic.csv").write_text(rows.write_csv())
     sign(release, rows=7)
-    assert verify_release(release).problems == ("manifest.json tells another number of rows",)
+    assert verify_release(release).problems == ("manifest.json has another number of rows",)
     (release / "synthetic.csv").write_text(rows.select("age").write_csv())
     sign(release)
     (problem,) = verify_release(release).problems
@@ -166,7 +166,7 @@ def test_a_promise_cannot_be_made_smaller(release):
             None,
             [
                 "manifest.json promises something else than ledger.json",
-                "synthetic.model is private and ledger.json is not, or the other way round",
+                "synthetic.model is private and ledger.json is not, or the reverse",
             ],
         ),
     ):
@@ -196,12 +196,12 @@ def test_an_unfinished_release_is_refused(release):
 
 def test_what_is_no_release_is_refused(tmp_path):
     with pytest.raises(
-        gl.errors.ReadError, match=r"manifest\.json: No such file or directory\n  Try: a folder made by"
+        gl.errors.ReadError, match=r"manifest\.json: No such file or directory\n  Try: name a folder made by"
     ):
         verify_release(tmp_path)
     for content in ("{}", "[]", "x", '{"sha256": 1}'):
         (tmp_path / "manifest.json").write_text(content)
-        with pytest.raises(gl.errors.ReadError, match=r"manifest\.json is no manifest\n  Try: a folder made by"):
+        with pytest.raises(gl.errors.ReadError, match=r"manifest\.json is no manifest\n  Try: name a folder made by"):
             verify_release(tmp_path)
 
 
@@ -233,7 +233,7 @@ def test_given_on_the_command_line(release):
     assert pl.read_csv(rows).select("age", "sex").unique().rows() == [(34, "F")]
     for given, code, message in (
         (["sex=Q"], 2, "column 'sex' has no cell 'Q'"),
-        (["sex"], 2, "--given sex. Try: --given sex=female, each column once"),
+        (["sex"], 2, "--given sex is no column with its value, or repeats a column. Try: write --given sex=female"),
         (["age=3", "age=4"], 2, "each column once"),
         (["size=3"], 2, "no column 'size' in the schema"),
     ):

@@ -22,10 +22,10 @@ def main() -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no ε shows a ? instead of an error
+            stream.reconfigure(errors="replace")  # a terminal without ε prints ? instead of failing
     try:
         with stoppable():
-            from gapless.cli.app import app  # the slow part of a start: it may be stopped like the rest
+            from gapless.cli.app import app  # slow to import, so it must be stoppable too
 
             app()
     except GaplessError as error:
@@ -38,12 +38,12 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 its text might quote a cell of private data
+    except Exception as error:  # noqa: BLE001 the text may quote a private cell
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         print(
-            f"Internal error: {type(error).__name__} at {where} (its text is withheld: it might quote private data)\n"
-            "  Try: report it with the command you ran, without the data",
+            f"Internal error: {type(error).__name__} at {where} (text withheld: it may quote private data)\n"
+            "  Try: report this error with the command you ran, without the data",
             file=sys.stderr,
         )
         sys.exit(1)

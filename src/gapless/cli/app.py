@@ -1,4 +1,4 @@
-"""The commands. Each parses its options, calls the library and prints; nothing is computed here."""
+"""The commands: each one parses its options, calls the library and prints the result."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class Commands(TyperGroup):
-    """All commands. What is wrong with a command is said without the passwords in it."""
+    """All commands. Usage errors hide passwords that were typed on the command line."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if isinstance(message := getattr(error, "message", None), str):  # of typer: a word too many, no such option
+            if isinstance(message := getattr(error, "message", None), str):  # a usage error of typer
                 error.message = without_passwords(message, sys.argv[1:])  # type: ignore[attr-defined]
             raise
 
@@ -55,7 +55,7 @@ app = typer.Typer(
     add_completion=False,
     help="Differentially private releases from tables with missing values.\n\nStart with `gapless demo`.",
 )
-schema_app = typer.Typer(no_args_is_help=True, help="Schemas: what is publicly known of a table.")
+schema_app = typer.Typer(no_args_is_help=True, help="Schemas: the public facts about a table.")
 app.add_typer(schema_app, name="schema")
 app.command(epilog=EXAMPLE)(ledger)
 
@@ -68,7 +68,7 @@ ReleaseOrModel = Annotated[Path, typer.Argument(metavar="RELEASE", help="A relea
 
 
 def _file_or_url(text: str) -> Any:
-    """A path; the URL of a database as it is, since it would lose a slash."""
+    """Return a path, or the URL of a database unchanged: a path would lose a slash of it."""
     from gapless.data.io.address import is_database
 
     return text if is_database(text) else Path(text)
@@ -84,59 +84,70 @@ PrivateData = Annotated[
 ]
 Query = Annotated[
     str | None,
-    typer.Option("--query", help='What to read from a database: "select age, sex from people".', show_default=False),
+    typer.Option(
+        "--query",
+        help='SQL query that reads the rows from a database: "select age, sex from people".',
+        show_default=False,
+    ),
 ]
 Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Where rows are counted: memory, disk, duckdb, sql or spark. By default where they lie; a file in memory.",
+        help="Where to count rows: memory, disk, duckdb, sql or spark. Default: in place; a file in memory.",
         show_default=False,
     ),
 ]
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, a TOML file.")]
-Epsilon = Annotated[float | None, typer.Option(help="The promise ε, for a new ledger.")]
+Epsilon = Annotated[float | None, typer.Option(help="Privacy budget ε of a new ledger.")]
 Delta = Annotated[
     float | None,
-    typer.Option(help="The promise δ, for a new ledger: 1e-6 is usual; 0 for pure differential privacy, more noise."),
+    typer.Option(
+        help="Privacy budget δ of a new ledger: 1e-6 is usual; 0 is pure differential privacy, with more noise."
+    ),
 ]
 Spend = Annotated[
-    str | None, typer.Option(help="Share of the whole budget to spend: 50%, or 50. By default all that is left.")
+    str | None, typer.Option(help="Share of the whole budget to spend: 50%, or 50. Default: all that is left.")
 ]
 LedgerOption = Annotated[
     Path | None,
     typer.Option(
         "--ledger",
-        help="The table's ledger, made if there is none. By default it lies beside DATA: people.ledger for people.csv.",
+        help="The table's ledger; created if there is none. Default: beside DATA, people.ledger for people.csv.",
         show_default=False,
     ),
 ]
-Method = Annotated[str, typer.Option("--method", "-m")]  # FitCommand knows the help of these two
+Method = Annotated[str, typer.Option("--method", "-m")]  # FitCommand writes the help of these two
 MissingOption = Annotated[str | None, typer.Option("--missing")]
 Always = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN+COLUMN",
-        help="Columns to measure in one table for certain, for estimates with intervals; by aim. Repeatable.",
+        help="Always measure these columns jointly (AIM only); needed for confidence intervals on them. Repeatable.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
-NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
-GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of the sample, to repeat it. Noise cannot be seeded.")]
+NumberOfRows = Annotated[
+    int | None,
+    typer.Option("--rows", min=0, help="Number of rows to sample. Default: the noisy number of private rows."),
+]
+GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to sample the gaps too.")]
 Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of a text file, else as the schema says.", show_default="utf-8")
+    str | None, typer.Option(help="Encoding of a text file, if the schema has none.", show_default="utf-8")
 ]
 ExpectedRows = Annotated[
     int | None,
     typer.Option(
         "--expected-rows",
         min=1,
-        help="About how many rows there are, if public; for auto. By default expected_rows of the schema.",
+        help="Approximate number of rows, if public; used by auto. Default: expected_rows of the schema.",
         show_default=False,
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell what was measured, and with how much noise.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print what was measured, and how much noise was added.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -166,7 +177,9 @@ def demo(
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise ReadError(f"cannot make {folder}: {error.strerror}", hint="-o, a folder that is yours") from None
+        raise ReadError(
+            f"cannot create {folder}: {error.strerror}", hint="pass -o and a folder that you may write to"
+        ) from None
     data, schema, release = folder / "nhanes.csv.gz", folder / "nhanes.toml", folder / "release"
     for path in (data, schema):
         path.write_bytes((files("gapless.demo") / path.name).read_bytes())
@@ -177,36 +190,35 @@ def demo(
     synth(data, schema, output=release, epsilon=1.0, delta=1e-6, spend="80%")
     with spinner("comparing"):
         compare(data, release / "synthetic.csv", schema=public).write(folder / "comparison.html")
-    console.print(f"\nThe result lies in {folder.resolve()}")
+    asked = f"{quote(str(data))} --schema {quote(str(schema))} --spend 10%"
     console.print(
-        f"Open {release}/report.html and read {release}/privacy.md; {folder}/comparison.html has exact numbers,"
+        f"\nWrote {folder.resolve()}\n"
+        f"Open {release}/report.html and read {release}/privacy.md.\n"
+        f"{folder}/comparison.html has exact numbers: they may be shown because the bundled table is public.\n"
+        "Now ask the table a question with the budget that is left:\n"
+        f'{_program()} ask {asked} "mean(systolic) where age >= 50 by sex"'
     )
-    console.print("only because the bundled table is public. Now ask the table something with the budget that is left:")
-    asked = f"{_typed(data)} --schema {_typed(schema)} --spend 10%"
-    console.print(f'{_program()} ask {asked} "mean(systolic) where age >= 50 by sex"')
 
 
 def _program() -> str:
-    """How this program is called from here: as it was, unless the shell finds it by its name."""
+    """Return how to call this program from a shell: by its name if the shell finds it, else by its path."""
     found = which("gapless")
-    return "gapless" if found and Path(found).samefile(sys.argv[0]) else _typed(Path(sys.argv[0]))
-
-
-def _typed(path: Path) -> str:
-    return quote(str(path))
+    return "gapless" if found and Path(found).samefile(sys.argv[0]) else quote(sys.argv[0])
 
 
 @schema_app.command("draft", epilog="Example: `gapless schema draft people.csv -o people.toml`")
 def schema_draft(
     data: Data,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else it is printed.")] = None,
-    name: Annotated[str | None, typer.Option(help="The table's name, its identity for the ledger.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: print the schema.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the table; a ledger identifies it by this name.")] = None,
     encoding: Encoding = None,
     max_levels: Annotated[
-        int, typer.Option("--max-levels", min=1, help="Leave out text with more different cells.")
+        int, typer.Option("--max-levels", min=1, help="Leave out text columns with more different cells.")
     ] = 60,
 ) -> None:
-    """Propose a schema by LOOKING AT THE DATA; every fact read from them is marked."""
+    """Draft a schema by LOOKING AT THE DATA. Every fact read from the data is marked."""
     from gapless.data import draft_schema
 
     draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels)
@@ -218,7 +230,7 @@ def schema_draft(
         print(draft.to_toml())
         return
     if output.exists():
-        raise SchemaError(f"{output} exists", hint="another name with -o, so that no work of yours is lost")
+        raise SchemaError(f"{output} exists, and a draft replaces no file", hint="pass -o and another name")
     draft.write(output)
     notes.print(
         f"Wrote {output}. Lines marked 'read from the data' are private facts: take each from a codebook before a "
@@ -228,7 +240,7 @@ def schema_draft(
 
 @app.command(epilog="Example: `gapless check people.csv --schema people.toml`")
 def check(data: Data, schema: SchemaOption, encoding: Encoding = None, as_json: Json = False) -> None:
-    """Look at your own data: violations and gap patterns. For the holder's eyes, not for release."""
+    """Check your own data: violations of the schema and gap patterns. For the data holder only, not for release."""
     from gapless.schema import Schema
 
     result = _check(data, Schema.read(schema), encoding)
@@ -259,7 +271,8 @@ def synth(
     gaps: GapsOption = "filled",
     rows: NumberOfRows = None,
     copies: Annotated[
-        int | None, typer.Option("--copies", min=2, help="Add so many copies for inference, and how to pool them.")
+        int | None,
+        typer.Option("--copies", min=2, help="Number of copies for inference to add, with a guide to pool them."),
     ] = None,
     seed: Seed = None,
     ledger: LedgerOption = None,
@@ -280,7 +293,7 @@ def synth(
     options |= {"gaps": _gaps(gaps), "rows": rows, "copies": copies, "seed": seed}
     check_spend(spend)
     source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
-    # What public facts refuse is told before the table is read and a ledger is made.
+    # Refuse what public facts rule out before the table is read and a ledger is made.
     source.check()
     checked = ReleaseOptions(**options)
     check_release(public, output, checked, ledger=source.ledger, budget=source.budget, all_left=spend is None)
@@ -352,16 +365,16 @@ def sample(
     gaps: GapsOption = "filled",
     given: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", help="What every row has in a column: a value, or a cell. Repeatable."),
+        typer.Option(metavar="COLUMN=VALUE", help="Fix a column to a value, or to a cell, in every row. Repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw synthetic rows from the model of a release: free, as often as you like."""
+    """Sample synthetic rows from the model of a release. Free, as often as you like."""
     from gapless.files import check_writable
     from gapless.publish import model_of
     from gapless.text import plural
 
-    check_writable(output, must_not_exist=True)  # it might be the private table, or part of a release
+    check_writable(output, must_not_exist=True)  # the file may be the private table, or part of a release
     with progress_bar("sample") as progress:
         drawn = model_of(release).write_sample(
             output, rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []), progress=progress
@@ -377,7 +390,7 @@ def verify(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A release folder, as `gapless synth` makes it.")],
     as_json: Json = False,
 ) -> None:
-    """Check a release against its manifest: every file there and unchanged, nothing else, and all of one release."""
+    """Check a release against its manifest: no file missing, changed or added, and all from one release."""
     from gapless.publish import verify_release
 
     with spinner("verifying"):
@@ -390,13 +403,13 @@ def verify(
         raise typer.Exit(1)
 
 
-# ---------------------------------------------------------------------- from words to objects
+# ---------------------------------------------------------------------- from options to objects
 
 
 def _fit_options(
     method: str, missing: str | None, always: list[str] | None, expected_rows: int | None
 ) -> dict[str, Any]:
-    """The arguments of a fit: the method, the treatment of gaps, what is always measured jointly, the expected rows."""
+    """Return the arguments of a fit: method, treatment of gaps, columns measured jointly, expected rows."""
     from gapless.synth import METHODS, TREATMENTS
     from gapless.text import nearest
 
@@ -405,17 +418,12 @@ def _fit_options(
     if not (missing is None or missing in TREATMENTS):
         raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, TREATMENTS)}")
     treatment = None if missing is None else TREATMENTS[missing]()
-    return {
-        "method": method,
-        "missing": treatment,
-        "always": _always(always or []),
-        "expected_rows": expected_rows,
-    }
+    return {"method": method, "missing": treatment, "always": _always(always or []), "expected_rows": expected_rows}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A private table as a command names it, to be read after all that can be checked without its rows."""
+    """A private table as a command names it. A command reads it after all checks that need no rows."""
 
     data: Any
     schema: Schema
@@ -426,7 +434,7 @@ class Source:
     query: str | None
 
     def check(self) -> None:
-        """Refuse data that are not there, and a new ledger without a promise."""
+        """Refuse data that do not exist, and a new ledger without a budget."""
         from gapless.data.io.reading import check_data
         from gapless.privacy.ledger import check_has_budget
 
@@ -434,7 +442,7 @@ class Source:
         check_has_budget(self.ledger, self.budget)
 
     def read(self, progress: Progress | None = None) -> PrivateTable:
-        """The table, sealed."""
+        """Read and seal the table."""
         from gapless.data import read
         from gapless.privacy import Rows
 
@@ -462,7 +470,7 @@ def private_source(
     engine: str | None,
     query: str | None,
 ) -> Source:
-    """The table, its ledger and its promise; a command that is stopped tells what it has spent from the ledger."""
+    """Return the table with its ledger and budget, and watch the ledger: a stopped command reports what it spent."""
     from gapless.data.io.reading import ledger_beside
 
     place = ledger or ledger_beside(data)
@@ -471,7 +479,7 @@ def private_source(
 
 
 def _budget(ledger: Path, epsilon: float | None, delta: float | None) -> Budget | None:
-    """The promise: of a new ledger both numbers, of an existing one those that are repeated."""
+    """Return the budget: both numbers for a new ledger; for an existing one, its own with the given numbers."""
     from gapless.privacy import Budget, Ledger
 
     promised = (("epsilon", epsilon), ("delta", delta))
@@ -491,7 +499,7 @@ def _budget(ledger: Path, epsilon: float | None, delta: float | None) -> Budget 
 
 
 def check_spend(spend: str | None) -> None:
-    """Refuse what is no share of the budget."""
+    """Refuse a text that is no share of the budget."""
     from gapless.privacy.budget import percent_of
 
     if spend is not None:
@@ -499,44 +507,48 @@ def check_spend(spend: str | None) -> None:
 
 
 def spend_or_rest(spend: str | None, table: PrivateTable) -> str | Loss:
-    """What may be spent; by default all that is left."""
+    """Return what a command may spend: by default all that is left."""
     return table.ledger.left if spend is None else spend
 
 
 def notify(sentence: str) -> None:
-    """Show a sentence for the holder."""
+    """Print a message for the data holder."""
     notes.print(to_cli_hint(sentence))
 
 
 def _given(options: list[str]) -> dict[str, str]:
-    """Columns and their values from sex=female; a column is told once."""
+    """Parse texts such as sex=female into columns and values."""
     given: dict[str, str] = {}
     for option in options:
         column, sign, value = option.partition("=")
         if not (column and sign and value) or column in given:
-            raise typer.BadParameter(f"--given {option}. Try: --given sex=female, each column once")
+            raise typer.BadParameter(
+                f"--given {option} is no column with its value, or repeats a column. Try: write --given sex=female"
+            )
         given[column] = value
     return given
 
 
 def _always(options: list[str]) -> list[tuple[str, ...]]:
-    """Sets of columns from age+income."""
+    """Parse texts such as age+income into sets of columns."""
     sets = [tuple(option.split("+")) for option in options]
     for option, names in zip(options, sets, strict=True):
         if len(names) < 2 or not all(names) or len(set(names)) < len(names):
-            raise typer.BadParameter(f"--always {option}. Try: --always age+income, different columns")
+            raise typer.BadParameter(
+                f"--always {option} does not name two different columns. Try: write --always age+income"
+            )
     return sets
 
 
 def _gaps(gaps: str) -> Any:
     if gaps not in ("filled", "as-observed"):
-        raise typer.BadParameter(f"no gaps {gaps!r}. Try: filled, as-observed")
+        raise typer.BadParameter(f"--gaps {gaps} is unknown. Try: write --gaps filled or --gaps as-observed")
     return gaps
 
 
 @contextmanager
 def progress_bar(method: str) -> Iterator[Progress | None]:
-    """A bar with the phase on a terminal, nothing in a pipe."""
+    """Show a progress bar with the phase on a terminal, and nothing in a pipe."""
     if not notes.is_terminal:
         yield None
         return
@@ -548,7 +560,7 @@ def progress_bar(method: str) -> Iterator[Progress | None]:
 
         def show(phase: str, done: int, of: int) -> None:
             if done == 0:
-                bar.reset(task)  # a task that was done stands still
+                bar.reset(task)  # a finished task does not move
             bar.update(task, description=label(f"{method}: {phase}"), completed=done, total=of)
 
         yield show
@@ -556,7 +568,7 @@ def progress_bar(method: str) -> Iterator[Progress | None]:
 
 @contextmanager
 def spinner(what: str) -> Iterator[None]:
-    """A sign of life on a terminal, nothing in a pipe."""
+    """Show a spinner on a terminal, and nothing in a pipe."""
     if not notes.is_terminal:
         yield
         return
@@ -586,7 +598,7 @@ def _print_check(result: Check) -> None:
     console.print("\nGaps that occur together (■ observed, · missing):\n")
     console.print(result.patterns.picture())
     if result.broken:
-        console.print("\nConstraints that rows break; a release keeps to them all the same, unless they are soft:\n")
+        console.print("\nConstraints that rows break (a release satisfies them all the same, unless they are soft):\n")
         for broken in result.broken:
             pairs = "" if broken.pairs is None else f", {broken.pairs:.2%} of pairs"
             console.print(f"  {plural(broken.rows, 'row'):>14}{pairs}  {broken.rule}")
@@ -598,12 +610,12 @@ def _print_check(result: Check) -> None:
     if result.refused:
         notes.print(
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"
-            "  Try: mend the cells, or change the schema's rules for these columns"
+            "  Try: correct the cells, or change the schema's rules for these columns"
         )
 
 
 def _out_of_schema(column: ColumnCheck) -> str:
-    """What is wrong with a column, what becomes of it, some examples and some advice."""
+    """Describe the cells of a column outside the schema: how many, what becomes of them, examples, advice."""
     lost = "refused" if column.refused else "gap"
     problems = [
         (column.empty, "empty, but may_be_missing is not true → refused"),

@@ -43,11 +43,11 @@ EXAMPLES = (
     '"mean(income) where age >= 20" --missing hot-deck --on sex,region`\n\n'
     'More: `"count() by sex"` · `"proportion(smoker == true) where age >= 20"` · `"variance(income, 0, 100000)"` · '
     '`"median(income) by sex, region"` · `"quantile(income, 0.9) where age >= 33"`\n\n'
-    "Several at once, as arguments or in `--file questions.txt`, one on each line: --spend is shared evenly. All are "
-    "checked before any is charged. They are charged together; with `--missing knn`, or a quantile among them, one "
-    "after the other, and each answer is printed as soon as it is paid for.\n\n"
-    "A column that the question looks at and that may be missing cannot be matched on. `--missing knn` needs a share "
-    "above ε = ln 2 for each sum."
+    "Ask several questions as arguments, or in `--file questions.txt`, one on each line. They share --spend evenly. "
+    "All are checked before any is charged. They are charged together. With `--missing knn`, or a quantile among "
+    "them, they are charged one after the other, and each answer is printed as soon as it is paid for.\n\n"
+    "Rows cannot be matched on a column of the question that may be missing. `--missing knn` needs a share above "
+    "ε = ln 2 for each sum."
 )
 COMMENT = re.compile(r"""^((?:[^#"']|"[^"]*"|'[^']*')*)#.*""")  # a # within quotes begins none
 
@@ -58,9 +58,7 @@ def ask(
     schema: SchemaOption,
     spend: Annotated[
         str,
-        typer.Option(
-            help="Share of the whole budget for all questions together, such as 10%; of several each gets an even part."
-        ),
+        typer.Option(help="Share of the whole budget for all questions together, such as 10%; they share it evenly."),
     ],
     texts: Annotated[
         list[str] | None,
@@ -70,11 +68,13 @@ def ask(
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Questions, one on each line; # starts a comment.")] = None,
     missing: Annotated[str, typer.Option("--missing", help="drop, knn or hot-deck.")] = "drop",
-    on: Annotated[str, typer.Option("--on", help="Columns on which rows are matched: age,sex.")] = "",
-    neighbors: Annotated[int | None, typer.Option(min=1, max=1000, help="For knn: rows that fill a gap.")] = None,
+    on: Annotated[str, typer.Option("--on", help="Columns to match rows on: age,sex.")] = "",
+    neighbors: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="For knn: number of rows that fill a gap.")
+    ] = None,
     scheme: Annotated[str | None, typer.Option(help="For knn: nearest, mean or majority.")] = None,
     cover: Annotated[str | None, typer.Option(help="For knn: columns of --on for a faster, wider bound.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="For hot-deck: how often a row may give.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="For hot-deck: how often a row may be a donor.")] = None,
     ledger: LedgerOption = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -82,20 +82,20 @@ def ask(
     engine: Engine = None,
     query: Query = None,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Show the noise to expect; reads and spends nothing.")
+        bool, typer.Option("--preview", help="Print the expected noise; reads and spends nothing.")
     ] = False,
     rows: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="For --preview: about how many rows an answer, or a group of it, is about. "
-            "By default expected_rows of the schema.",
+            help="For --preview: approximate number of rows in an answer, or in a group of it. "
+            "Default: expected_rows of the schema.",
             show_default=False,
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Answer questions under the ledger: counts, proportions, sums, means, variances, quantiles, also in groups."""
+    """Answer questions under the ledger: counts, proportions, sums, means, variances and quantiles, also by group."""
     from gapless.privacy import Ledger
     from gapless.privacy.budget import percent_of, share_of
     from gapless.privacy.ledger import check_has_budget
@@ -105,13 +105,13 @@ def ask(
     from gapless.schema import Schema
 
     if rows is not None and not preview:
-        raise typer.BadParameter("--rows is for --preview")
+        raise typer.BadParameter("--rows is used by --preview only. Try: add --preview, or leave out --rows")
     public = Schema.read(schema)
     questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = percent_of(spend)
     source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
     check_has_budget(source.ledger, source.budget)
-    # What cannot be answered, or not with so little, is told before anything is read.
+    # Refuse questions that cannot be answered, or not with this share, before anything is read.
     promise = source.budget or Ledger.open(source.ledger).budget
     share = share_of(promise.capacity, f"{percent / len(questions)}%")
     asked: list[CompiledQuestion] = []
@@ -128,11 +128,11 @@ def ask(
     with spinner("reading"):
         people = source.read()
     notify_cautions(people.ledger, public, notify)
-    people.ledger.grant(spend, to="ask")  # else nothing is asked, and there is nothing to tell
+    people.ledger.grant(spend, to="ask")  # refuse a share that is not left before any answer is printed
     shown = _AnswerPrinter([question for _, question in questions], percent, as_json=as_json)
     try:
         ask_all(people, asked, spend=spend, answered=shown.add)
-    finally:  # what was paid for is told, whatever happens to the rest
+    finally:  # print what was paid for even if a later question fails
         shown.end(Balance.of(people.ledger))
 
 
@@ -141,7 +141,7 @@ def _shared_evenly(questions: int, percent: float) -> str:
 
 
 class _AnswerPrinter:
-    """Answers, each printed as soon as it is paid for; of several, what they have in common is printed once."""
+    """Prints each answer as soon as it is paid for, and notes that several answers share once."""
 
     def __init__(self, questions: list[AnyQuestion], percent: float, *, as_json: bool) -> None:
         self.questions, self.percent, self.as_json = questions, percent, as_json
@@ -151,7 +151,7 @@ class _AnswerPrinter:
             console.print(_shared_evenly(len(questions), percent))
 
     def add(self, answer: Answer) -> None:
-        """Print an answer; for a machine they are printed together at the end."""
+        """Print an answer. JSON is printed at the end, for all answers together."""
         from gapless.query.answers import indented
 
         self.answers.append(answer)
@@ -161,7 +161,7 @@ class _AnswerPrinter:
             sys.stdout.flush()
 
     def end(self, balance: Balance) -> None:
-        """Print what all answers share, what is left of the budget, and which questions have no answer."""
+        """Print notes that all answers share, the rest of the budget, and the questions without an answer."""
         from gapless.query.answers import shared_notes
 
         if self.as_json:
@@ -193,14 +193,14 @@ def _print_previews(ahead: list[Preview], percent: float, *, as_json: bool) -> N
     if any(shown.depends_on_rows and shown.rows is None for shown in ahead):
         sys.stdout.flush()
         notes.print(
-            "How many rows an answer is about decides its noise, and is private. Try: add --rows 3000, about how many "
-            "you think there are"
+            "The noise depends on how many rows an answer is about, which is private. "
+            "Try: add --rows 3000, or your own estimate of that number"
         )
 
 
 @contextmanager
 def _locate_errors(place: str) -> Iterator[None]:
-    """Say where a question stands that cannot be answered."""
+    """Put the place of a question in front of its errors."""
     try:
         yield
     except GaplessError as error:
@@ -208,7 +208,7 @@ def _locate_errors(place: str) -> Iterator[None]:
 
 
 def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tuple[str, AnyQuestion]]:
-    """Each question, and where it stands."""
+    """Return each question with its place in the arguments or the file."""
     from gapless.query import parse_question
 
     texts = [(f"question {number}: " if len(arguments) > 1 else "", asked) for number, asked in enumerate(arguments, 1)]
@@ -221,7 +221,9 @@ def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tu
             if asked := COMMENT.sub(r"\1", line).strip():
                 texts.append((f"{file}, line {number}: ", asked))
     if not texts:
-        raise QuestionError("no question", hint='"count()", or --file questions.txt')
+        raise QuestionError(
+            "the command has no question", hint='add a question such as "count()", or --file questions.txt'
+        )
     questions = []
     for place, asked in texts:
         with _locate_errors(place):
@@ -241,13 +243,13 @@ def _treatment(
     for option, value in given.items():
         if value is not None and option not in takes[missing]:
             fitting = " or ".join(name for name, options in takes.items() if option in options)
-            raise typer.BadParameter(f"{option} is for --missing {fitting}")
+            raise typer.BadParameter(f"{option} is for --missing {fitting} only. Try: leave out {option}")
     if missing == "drop":
         return Drop()
     if missing == "hot-deck":
         return HotDeck(on=_names(on), limit=limit or 1)
     if not _names(on):
-        raise typer.BadParameter("--missing knn needs --on, the columns on which rows are matched: --on age,sex")
+        raise typer.BadParameter("--missing knn needs columns to match rows on. Try: add --on age,sex")
     return Knn(
         on=_names(on),
         neighbors=neighbors or 1,

@@ -12,7 +12,7 @@ from gapless.cli.app import Json, ReleaseOrModel, Seed, app, progress_bar
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.terminal import console
 
-Many = Annotated[int, typer.Option("--copies", min=2, help="How many; 5 will do, 20 are better.")]
+Many = Annotated[int, typer.Option("--copies", min=2, help="Number of copies: 5 are enough, 20 are better.")]
 
 
 @app.command(epilog="Example: `gapless copies release/ -o copies.csv.gz`")
@@ -28,7 +28,7 @@ def copies(
     seed: Seed = None,
     as_json: Json = False,
 ) -> None:
-    """Write copies of a release for inference: what noise did shows in their differences. Free."""
+    """Write copies of a release for inference: their differences show the effect of noise. Free."""
     from gapless.files import check_writable
     from gapless.publish import model_of
 
@@ -53,7 +53,7 @@ def estimate(
     seed: Seed = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate from a release, with intervals that noise, sampling and gaps are in. Free: no private row is read."""
+    """Estimate from a release, with intervals that cover noise, sampling and gaps. Free: no private row is read."""
     from gapless.inference import columns_used, pool
     from gapless.inference.pooling import FREE
     from gapless.publish import model_of
@@ -63,7 +63,7 @@ def estimate(
     model = model_of(release)
     asked = [parse_question(text) for text in questions]
     for question in asked:
-        columns_used(question, model.schema)  # what cannot be answered is told before anything is learned
+        columns_used(question, model.schema)  # refuse an impossible question before anything is learned
     with progress_bar("learning") as progress:
         tables = model.copies(many, seed=seed, progress=progress)
         pooled = [pool(tables, question) for question in asked]
@@ -73,6 +73,6 @@ def estimate(
         for result in pooled:
             console.print("\n".join(result.answers))
         notes = [(note, result.question) for result in pooled for note in result.remarks(to_cli_hint)]
-        notes.sort(key=lambda pair: pair[0] == FREE)  # the last of each, and of all
+        notes.sort(key=lambda pair: pair[0] == FREE)  # last of all
         for note in shared_notes(notes, len(pooled)):
             console.print(f"  {note}")

@@ -1,7 +1,4 @@
-"""`gapless evaluate`: how close a table is to the truth.
-
-`gapless gap`: gaps in a public table, for experiments.
-"""
+"""The commands `gapless evaluate`, how close a table is to the truth, and `gapless gap`, gaps for experiments."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
 @app.command(
     epilog="Example: `gapless evaluate truth.csv release/ --schema people.toml -o comparison.html`\n\n"
     "A file is compared in the same way: `gapless evaluate truth.csv fake.csv --schema people.toml`. "
-    "If it has a column `weight` that is not in the schema, rows count by it."
+    "If it has a column `weight` that is not in the schema, its rows are weighted by it."
 )
 def evaluate(
     truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="The true table: public, held out, or your own.")],
@@ -45,19 +42,21 @@ def evaluate(
         Path, typer.Argument(metavar="FAKE", help="The table that is compared with it: a file, or a release folder.")
     ],
     schema: SchemaOption,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="An HTML page, complete in itself.")] = None,
-    tasks: Annotated[bool, typer.Option("--tasks", help="Train classifiers too: minutes.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write; a single file.")] = None,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Train classifiers too; takes minutes.")] = False,
     ledger: Annotated[
         Path | None,
         typer.Option(
             "--ledger",
-            help="Show this ledger's promise on the page; with --spend, pay from it and not from the one beside TRUTH.",
+            help="Show this ledger's guarantee; with --spend, pay from it instead of from the ledger beside TRUTH.",
             show_default=False,
         ),
     ] = None,
     spend: Annotated[
         str | None,
-        typer.Option(help="Treat TRUTH as private: noisy counts, paid with this share of the ledger's budget."),
+        typer.Option(
+            help="Treat TRUTH as private: compare with noisy counts, paid with this share of the ledger's budget."
+        ),
     ] = None,
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of TRUTH, if it is a text file.", show_default="as the schema says")
@@ -68,7 +67,7 @@ def evaluate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say how close a table is to the truth: exact and free if you may look at the truth, noisy with --spend."""
+    """Measure how close a table is to the truth: exact and free if you may look at the truth, noisy with --spend."""
     from gapless.data import Table
     from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
@@ -80,7 +79,7 @@ def evaluate(
     if output is not None:
         check_writable(output, distinct_from=(truth, fake, schema, ledger))
         if output.suffix.lower() not in (".html", ".htm"):
-            raise ReadError(f"{output} is written as an HTML page", hint=f"-o {output.with_suffix('.html')}")
+            raise ReadError(f"{output} must be an HTML page", hint=f"pass -o {output.with_suffix('.html')}")
     public = Schema.read(schema)
     if spend is None:
         with spinner("reading"):
@@ -88,7 +87,9 @@ def evaluate(
         with progress_bar("evaluate") as progress:
             result = compare(true, other, tasks=tasks, ledger=ledger, progress=progress)
     elif tasks:
-        raise typer.BadParameter("--tasks looks at the cells of the truth, and --spend says that nobody may")
+        raise typer.BadParameter(
+            "--tasks reads the cells of the truth, and --spend treats them as private. Try: leave out --tasks"
+        )
     else:
         other = _fake(fake, public, fake_encoding)
         check_spend(spend)
@@ -116,7 +117,7 @@ def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
 
     try:
         return Table.read(path, schema, encoding=encoding)
-    except ReadError as error:  # the option of the other file would not help
+    except ReadError as error:  # name the option of this file, not that of TRUTH
         raise ReadError(error.message, hint=to_cli_hint(error.hint, encoding="--fake-encoding")) from None
 
 
@@ -129,7 +130,8 @@ def gap(
     schema: SchemaOption,
     output: RowsOutput,
     rate: Annotated[
-        list[str], typer.Option("--rate", "-r", help="The share of gaps, 0.2; or by column, income=0.2, repeated.")
+        list[str],
+        typer.Option("--rate", "-r", help="Share of gaps: 0.2 for all columns, or income=0.2 for one. Repeatable."),
     ],
     mechanism: Annotated[str, typer.Option("--mechanism", "-m", help="mcar, mar or mnar.")] = "mcar",
     how: Annotated[
@@ -137,16 +139,16 @@ def gap(
     ] = None,
     observed: Annotated[
         list[str] | None,
-        typer.Option(help="For mar: a column that stays observed and drives the gaps, repeated.", show_default=False),
+        typer.Option(help="For mar: a column that stays observed and drives the gaps. Repeatable.", show_default=False),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat the same gaps.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed, to repeat the same gaps.")] = None,
     schema_output: Annotated[
         Path | None, typer.Option("--schema-output", help="Where to write the schema of the gapped table.")
     ] = None,
     encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
-    """Make gaps in a PUBLIC table, for experiments: cells that stay are not touched. Not for private data."""
+    """Make gaps in a PUBLIC table, for experiments. The other cells do not change. Not for private data."""
     from gapless.data import Table
     from gapless.data.io.source import load_frame
     from gapless.data.table import write_frame
@@ -181,7 +183,7 @@ def gap(
     if after != public and schema_output is None:
         fresh = [new.name for new, old in zip(after.columns, public.columns, strict=True) if new != old]
         notes.print(
-            f"To read it, declare may_be_missing = true for {', '.join(fresh)}; --schema-output does it for you."
+            f"To read it, declare may_be_missing = true for {', '.join(fresh)}. --schema-output writes such a schema."
         )
 
 
@@ -193,12 +195,8 @@ def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] 
         raise typer.BadParameter(f"no mechanism {name!r}. Try: {nearest(name, MECHANISMS)}")
     for option, value, owner in (("--how", how, "mnar"), ("--observed", observed, "mar")):
         if value and name != owner:
-            raise typer.BadParameter(f"{option} is for --mechanism {owner}")
-    more: dict[str, Any] = {}
-    if how:
-        more["how"] = how
-    if observed:
-        more["observed"] = observed
+            raise typer.BadParameter(f"{option} is for --mechanism {owner} only. Try: leave out {option}")
+    more = {key: value for key, value in (("how", how), ("observed", observed)) if value}
     return MECHANISMS[name](_rates(rate), **more)
 
 
@@ -208,15 +206,19 @@ def _rates(texts: list[str]) -> Any:
     for text in texts:
         column, _, value = text.rpartition("=")
         if column in rates:
-            raise typer.BadParameter(f"two rates for {column or 'all columns'}. Try: --rate {text}")
+            raise typer.BadParameter(f"two rates for {column or 'all columns'}. Try: write --rate {text} alone")
         try:
             rates[column] = float(value)
         except ValueError:
             rates[column] = -1.0
         if not 0 <= rates[column] <= 1:
-            raise typer.BadParameter(f"--rate {text} is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2")
+            raise typer.BadParameter(
+                f"--rate {text} is no share from 0 to 1. Try: write --rate 0.2 or --rate income=0.2"
+            )
     if "" not in rates:
         return rates
     if len(rates) > 1:
-        raise typer.BadParameter("a rate for all columns, and one for some. Try: --rate 0.2, or --rate income=0.2")
+        raise typer.BadParameter(
+            "there is a rate for all columns and one for a column. Try: write --rate 0.2 or --rate income=0.2"
+        )
     return rates[""]

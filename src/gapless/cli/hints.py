@@ -1,4 +1,4 @@
-"""The command line's form of a hint: an option in place of an argument, a word in place of an object."""
+"""The command-line form of a hint: options in place of Python arguments, words in place of objects."""
 
 from __future__ import annotations
 
@@ -9,27 +9,11 @@ from typing import Any
 
 from gapless.errors import Argument, Call, Hint
 
-# Options that are called as the argument is in Python.
+# Options with the name of the Python argument.
 OPTIONS = frozenset(
-    [
-        "copies",
-        "cover",
-        "delta",
-        "encoding",
-        "engine",
-        "epsilon",
-        "ledger",
-        "limit",
-        "method",
-        "missing",
-        "neighbors",
-        "on",
-        "query",
-        "scheme",
-        "spend",
-    ]
+    "copies cover delta encoding engine epsilon ledger limit method missing neighbors on query scheme spend".split()  # noqa: SIM905
 )
-# What --missing takes for an object.
+# The value of --missing for each Python object.
 TREATMENTS = {
     "Drop()": "drop",
     "Knn(…)": "knn",
@@ -42,11 +26,11 @@ TREATMENTS = {
 
 
 def to_cli_hint(hint: str, **renamed: str) -> str:
-    """The hint as somebody at a terminal can follow it.
+    """Return a hint in the form for the command line.
 
     Args:
-        hint: of an error; a plain text stays as it is.
-        renamed: options of this command that are not called as the argument is.
+        hint: the hint of an error; a plain text is returned unchanged.
+        renamed: options of this command that differ from the name of their argument.
 
     >>> to_cli_hint(Hint("use ", Argument("missing", Call("HotDeck", ...))) | Hint("pass a larger ", Argument("spend")))
     'use --missing hot-deck, or pass a larger --spend'
@@ -107,7 +91,7 @@ def _rows(value: Call | None) -> str:
     return f"rows_per_person{'' if value is None else f' = {value.arguments[0]}'} in the schema"
 
 
-# Arguments that are more, or less, than an option of their name.
+# Arguments without an option of the same name and value.
 ARGUMENTS: dict[str, Callable[[Any], str | None]] = {
     "always": _always,
     "budget": _budget,

@@ -1,4 +1,4 @@
-"""`gapless ledger`: what was spent on what, and what is promised to whom."""
+"""The command `gapless ledger`: what was spent on what, and what is guaranteed."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ def ledger(
     path: Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")],
     mcar: Annotated[
         list[str] | None,
-        typer.Option(help="Assume that a column is missing completely at random: income=0.2, repeated; 0.2 for all."),
+        typer.Option(
+            help="Assume that a column is missing completely at random: income=0.2 (repeatable), or 0.2 for all."
+        ),
     ] = None,
     dependent: Annotated[
-        bool, typer.Option("--dependent", help="With --mcar: columns may go missing together in any way.")
+        bool,
+        typer.Option("--dependent", help="With --mcar: gaps of different columns may depend on each other in any way."),
     ] = False,
     missing_at_least: Annotated[
         list[str] | None,
         typer.Option(
-            help="Assume that, whatever the values, a column is missing at least so often: income=0.1, or 0.1."
+            help="Assume that a column is missing at least this often, for all values: income=0.1, or 0.1 for all."
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the promise to the people behind the gaps against the rate (SVG).")
+        Path | None, typer.Option(help="Draw the guarantee for the complete data against the rate of gaps (SVG).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what was spent on what, and what is promised; with --mcar or the like, to the people behind the gaps too."""
+    """Show what was spent and what is guaranteed; with --mcar or --missing-at-least, for the complete data too."""
     from gapless.files import check_writable, write_atomically
     from gapless.privacy import Ledger
     from gapless.privacy.assumptions import named_rates
@@ -46,14 +49,14 @@ def ledger(
     if plot is not None:
         check_writable(plot, distinct_from=(path,))
         if plot.suffix.lower() != ".svg":
-            raise typer.BadParameter(f"--plot {plot} is drawn as SVG. Try: --plot {plot.with_suffix('.svg')}")
+            raise typer.BadParameter(f"--plot {plot} must be an SVG file. Try: write --plot {plot.with_suffix('.svg')}")
     account = Ledger.open(path)
     named = named_rates(assumption) if assumption is not None and isinstance(assumption.rates, dict) else None
     assumption = assumption or account.budget.ground_truth
-    figure = None if assumption is None else account.ground_truth(assumption)  # refuses a column that it does not know
+    figure = None if assumption is None else account.ground_truth(assumption)  # refuses an unknown column
     needed = {column for entry in account.entries for column in entry.reads or ()}
     for column in sorted(set(named or ()) - needed):
-        notes.print(f"no release of this ledger leaves out rows with a gap in {column!r}: its rate changes nothing")
+        notes.print(f"No release of this ledger leaves out rows with a gap in {column!r}, so its rate changes nothing.")
     if plot is not None:
         from gapless.evaluate.gap_curve import gap_curve
 
@@ -65,29 +68,29 @@ def ledger(
         return
     console.print(f"{account}\n\n{figure or account.guarantee()}")
     if plot is not None:
-        console.print(f"\nThe curve is in {plot}")
+        console.print(f"\nWrote {plot}")
 
 
 def _assumption(mcar: list[str] | None, missing_at_least: list[str] | None, *, dependent: bool) -> Assumption | None:
     from gapless.privacy import MCAR, MissingAtLeast
 
     if mcar and missing_at_least:
-        raise typer.BadParameter("two assumptions at once. Try: either --mcar or --missing-at-least")
+        raise typer.BadParameter("--mcar and --missing-at-least exclude each other. Try: leave out one of them")
     if missing_at_least and dependent:
         raise typer.BadParameter(
-            "--missing-at-least lets columns go together in any way already. Try: leave --dependent"
+            "--missing-at-least allows any dependence of columns already. Try: leave out --dependent"
         )
     if missing_at_least:
         return MissingAtLeast(_rates(missing_at_least, "--missing-at-least"))
     if mcar:
         return MCAR(_rates(mcar, "--mcar"), columns="dependent" if dependent else "independent")
     if dependent:
-        raise typer.BadParameter("--dependent tells how columns go missing, not how often. Try: --mcar income=0.2")
+        raise typer.BadParameter("--dependent needs rates of gaps. Try: add --mcar income=0.2")
     return None
 
 
 def _rates(given: list[str], option: str) -> float | dict[str, float]:
-    """income=0.2 for a column, repeated; or 0.2 alone, for every column that may be missing."""
+    """Parse income=0.2 for a column, repeated; or 0.2 alone, for every column that may be missing."""
     if len(given) == 1:
         with suppress(ValueError):
             return float(given[0])
@@ -98,10 +101,10 @@ def _rates(given: list[str], option: str) -> float | dict[str, float]:
             if not equals or "=" in column:
                 raise ValueError  # noqa: TRY301 one message for every form that is wrong
             if column in rates:
-                raise typer.BadParameter(f"{option} names {column!r} twice. Try: one rate for each column")
+                raise typer.BadParameter(f"{option} names {column!r} twice. Try: write one rate for each column")
             rates[column] = float(rate)
         except ValueError:
             raise typer.BadParameter(
-                f"{option} {text!r} is no column with its rate. Try: {option} income=0.2"
+                f"{option} {text!r} is no column with its rate. Try: write {option} income=0.2"
             ) from None
     return rates

@@ -1,4 +1,4 @@
-"""The help of --method and --missing, from what the methods declare: read only when help is shown."""
+"""The help of --method and --missing, from the declarations of the methods; built only when help is shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class FitCommand(TyperCommand):
     """A command that fits a method."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help, with what the methods can do."""
+        """Write the help, with what each method can do."""
         help_texts = {"method": methods_help, "missing": treatments_help}
         for option in self.params:
             if isinstance(option, TyperOption) and option.name in help_texts:
@@ -21,7 +21,7 @@ class FitCommand(TyperCommand):
 
 
 def methods_help() -> str:
-    """The methods, and which of them need a δ."""
+    """List the methods, and which of them need a δ above 0."""
     from gapless.synth import METHODS
 
     needing = [name for name, method in METHODS.items() if not method.pure]
@@ -29,7 +29,7 @@ def methods_help() -> str:
 
 
 def treatments_help() -> str:
-    """The treatments of gaps, and the methods that do not take one of them."""
+    """List the treatments of gaps, and the methods that do not support one of them."""
     from gapless.synth import METHODS, TREATMENTS
 
     refused: dict[str, list[str]] = {}
@@ -39,11 +39,11 @@ def treatments_help() -> str:
             refused.setdefault(_join_with_or(treatments), []).append(name)
     exclusions = "".join(f" Not {treatments}: {', '.join(names)}." for treatments, names in refused.items())
     defaults = _join_with_or(default_treatments())
-    return f"{_join_with_or(list(TREATMENTS))}.{exclusions} By default what the method does, {defaults}."
+    return f"{_join_with_or(list(TREATMENTS))}.{exclusions} Default: that of the method, {defaults}."
 
 
 def default_treatments() -> list[str]:
-    """The treatments that methods take if nothing is said, each with the methods that take it, unless most do."""
+    """List the default treatments, the most frequent first; the others with their methods."""
     from gapless.synth import METHODS, TREATMENTS
 
     names = {type(treatment()): word for word, treatment in reversed(TREATMENTS.items())}

@@ -1,4 +1,4 @@
-"""The consoles of the command line: no control characters from files and schemas, no passwords in errors."""
+"""The consoles of the command line. They escape control characters, and errors hide passwords."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from gapless.text import visible
 
 
 class SafeConsole(Console):
-    """A console that shows control characters in texts as escape sequences, and takes no markup in them."""
+    """A console that prints control characters as escape sequences and ignores markup."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as `rich` does, texts made visible first."""
+        """Print as `rich` does, with control characters escaped."""
         super().print(
             *(visible(value, lines=True) if isinstance(value, str) else value for value in objects), **options
         )
 
 
 def label(text: str) -> str:
-    """A text for the description of a progress bar, which takes markup."""
+    """Escape a text for the description of a progress bar, which takes markup."""
     return escape(visible(text))
 
 
 def without_passwords(message: str, arguments: Sequence[str]) -> str:
-    """A message without those words of the command that may hold a password, however they are quoted in it.
+    """Replace the arguments that may hold a password in a message, in every form in which it may quote them.
 
     >>> without_passwords("no file 'host=db password=x y'", ["synth", "host=db password=x y"])
     "no file '…'"

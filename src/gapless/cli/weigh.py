@@ -1,4 +1,4 @@
-"""`gapless weigh`: weights for synthetic rows, so that they describe the private table better."""
+"""The command `gapless weigh`: weights for synthetic rows, so that they describe the private table better."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def weigh(
     fake: Annotated[Path, typer.Argument(metavar="FAKE", help="Synthetic rows: a file, or a release folder.")],
     schema: SchemaOption,
     output: RowsOutput,
-    pairs: Annotated[int, typer.Option(min=1, help="How many pairs of columns to measure, at the most.")] = 20,
+    pairs: Annotated[int, typer.Option(min=1, help="Largest number of pairs of columns to measure.")] = 20,
     epsilon: Epsilon = None,
     delta: Delta = None,
     ledger: LedgerOption = None,
@@ -46,7 +46,7 @@ def weigh(
     query: Query = None,
     as_json: Json = False,
 ) -> None:
-    """Weight synthetic rows by a private table: they are written again with a column `weight`."""
+    """Weight synthetic rows by a private table, and write them with a column `weight`."""
     from gapless.publish import check_weighing
     from gapless.publish import weigh as weigh_rows
     from gapless.schema import Schema

@@ -1,1 +1,1 @@
-"""SVG and HTML building blocks: they know names, numbers and texts, and nothing of any other room."""
+"""SVG and HTML building blocks. They take names, numbers and texts, and import no other package but `text`."""

@@ -1,4 +1,4 @@
-"""Cards of a page: numbers at a glance, columns side by side, graded words, and the footer."""
+"""Cards of a page: single numbers, columns of two tables side by side, grades, and the footer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gapless.draw.page import Html, section, tag
 
 Grade = Literal["good", "fair", "poor"]
 GRADES: tuple[Grade, ...] = ("good", "fair", "poor")
-MOST_COLUMNS = 40  # are drawn: the first ones of the schema
+MOST_COLUMNS = 40  # drawn on a page: the first ones of the schema
 
 
 def mark(grade: str, word: str | None = None) -> Html:
-    """A grade as a coloured word."""
+    """Return a grade as a coloured word."""
     return tag("span", word or grade, class_=f"mark {grade}")
 
 
@@ -25,7 +25,7 @@ class NumberCard:
 
     Attributes:
         remarks: sentences below the number.
-        about: what the number means, the last sentence.
+        about: the meaning of the number, the last sentence.
     """
 
     name: str
@@ -37,7 +37,7 @@ class NumberCard:
 
 @dataclass(frozen=True, slots=True)
 class ColumnCard:
-    """One column in two tables: the shares of its cells, its gaps, its distance, and a table of numbers below."""
+    """One column in two tables: the shares of its cells, their distance, the gaps, and a table of numbers."""
 
     name: str
     cells: tuple[str, ...]
@@ -51,7 +51,7 @@ class ColumnCard:
 
 
 def cards(numbers: Sequence[NumberCard]) -> Html:
-    """Numbers at a glance, the worst first."""
+    """Return the cards of some numbers, the worst first."""
     return tag("div", *(_card(number) for number in sorted(numbers, key=_from_worst)), class_="cards")
 
 
@@ -71,7 +71,7 @@ def _card(card: NumberCard) -> Html:
 
 
 def _number(value: float | None) -> str:
-    """A number for people: a count is whole.
+    """Format a number; a count has no decimals.
 
     >>> _number(69), _number(12345), _number(0.25), _number(None)
     ('69', '12,345', '0.250', '–')
@@ -82,7 +82,7 @@ def _number(value: float | None) -> str:
 
 
 def column_cards(columns: Sequence[ColumnCard], names: tuple[str, str], *, of: int, remark: str = "") -> Html:
-    """Each column in both tables, the worst first; there are `of` columns in all."""
+    """Return a card for each column, the worst first; the table has `of` columns."""
     text = "Bars: shares of each cell among the rows in which the column is not missing."
     if any(column.noise is not None for column in columns):
         text += " Whiskers: ±1.96 standard deviations of noise."
@@ -110,13 +110,13 @@ def _column_card(column: ColumnCard, names: tuple[str, str]) -> Html:
 
 
 def left_out(columns: int) -> str:
-    """That not every column is drawn, if so."""
+    """Return a sentence if not every column is drawn."""
     return f" The first {MOST_COLUMNS} of {columns} columns are drawn." if columns > MOST_COLUMNS else ""
 
 
 def footer() -> Html:
-    """Which gapless drew the page."""
-    from gapless import __version__  # noqa: PLC0415 the package itself imports nothing at import
+    """Return the footer with the version of gapless."""
+    from gapless import __version__  # noqa: PLC0415 avoids a circular import
 
-    text = "One file, no script, nothing fetched from anywhere."
+    text = "This page is one file, has no script and loads nothing."
     return tag("footer", tag("small", f"Made by gapless {__version__}. {text}", class_="soft"))

@@ -1,6 +1,6 @@
-"""Charts as SVG: drawn by hand, coloured by the page's style, each with a title and tooltips.
+"""Charts as SVG, each with a title and tooltips; the style of the page sets the colours.
 
-Lines over an axis of shares, with a key and a few sentences below: an SVG file.
+`curves` draws lines over an axis of shares as a separate SVG file.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MOST_BARS = 14
 _NARROW = frozenset(" !'(),-./:;I[\\]fijlrt|")
 _WIDE = frozenset("%@MWm")
 _USUAL = frozenset(string.digits + string.ascii_lowercase.replace("w", "") + 'FJLTY_*?{}$"')
-_MOST_LETTERS = 100  # no more fit into any room here
-_SLANTED = 118.0  # room for a name that is written at 45 degrees
+_MOST_LETTERS = 100  # no text here has space for more
+_SLANTED = 118.0  # length of a name that is written at 45 degrees
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)(?:T[\d:]+)?\.\.(\d{4}-\d\d-\d\d)(?:T[\d:]+)?")
 
 
 def percent(share: float) -> str:
-    """A share for people.
+    """Format a share in percent.
 
     >>> percent(0.1234), percent(0.00004), percent(0.0)
     ('12.3%', '<0.1%', '0%')
@@ -35,7 +35,7 @@ def percent(share: float) -> str:
 
 
 def text_width(text: str) -> float:
-    """The width of a text at 12 px, rather too large: by the letters of DejaVu Sans, one of the widest fonts.
+    """Return an upper bound on the width of a text at 12 px, from DejaVu Sans, one of the widest fonts.
 
     >>> round(wide("il")), round(wide("MW")), round(wide("東京"))
     (10, 24, 26)
@@ -44,17 +44,17 @@ def text_width(text: str) -> float:
 
 
 def _letter_width(letter: str) -> float:
-    """An upper bound on the width of a letter, as a share of the size of the font."""
-    letter = unicodedata.normalize("NFD", letter)[0]  # an accent takes no room of its own
+    """Return an upper bound on the width of a letter, as a share of the font size."""
+    letter = unicodedata.normalize("NFD", letter)[0]  # an accent adds no width
     if unicodedata.combining(letter):
         return 0.0
     if not letter.isascii():
-        return 1.4 if unicodedata.category(letter) == "So" else 1.1  # little pictures are wider than letters
+        return 1.4 if unicodedata.category(letter) == "So" else 1.1  # pictograms are wider than letters
     return 0.42 if letter in _NARROW else 1.0 if letter in _WIDE else 0.66 if letter in _USUAL else 0.84
 
 
 def shorten(text: str, room: float, *, ends: bool = False) -> str:
-    """A text that fits into so many pixels: its beginning, or with `ends` its two ends.
+    """Shorten a text to a width in pixels: to its beginning, or with `ends` to its two ends.
 
     >>> short("chinstrap penguin", 70), short("chinstrap penguin", 70, ends=True)
     ('chinstra…', 'chin…uin')
@@ -70,7 +70,7 @@ def shorten(text: str, room: float, *, ends: bool = False) -> str:
 
 
 def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
-    """Texts that fit and can be told apart: spans of whole years by years, of days by month and day or their start.
+    """Return short labels that differ: ranges of dates become years, months and days, or their start.
 
     >>> labels(["2020-01-01..2020-12-31", "2021-01-01..2022-12-31"])
     ['2020', '2021..2022']
@@ -108,10 +108,10 @@ def bars(
     ordered: bool,
     noise: float | None = None,
 ) -> Html:
-    """Two bars for each cell; whiskers show ±1.96 standard deviations of noise in the first."""
+    """Draw two bars for each cell; whiskers show ±1.96 standard deviations of noise in the first."""
     cells, (first, second), merged = _fold(cells, shares, ordered=ordered)
     if any(many > 1 for many in merged):
-        noise = None  # merged cells have another noise
+        noise = None  # the noise of merged cells is larger
     left, width, row = 134.0, 148.0, 29.0
     reach = 0.0 if noise is None else 1.96 * noise
     most = max([*(share + reach for share in first), *second, 1e-9])
@@ -137,9 +137,9 @@ def bars(
 def noisy_bars(
     title: str, cells: Sequence[str], shares: Sequence[float], std: float, rows: float, *, ordered: bool
 ) -> Html:
-    """A bar for each cell, its whisker ±1.96 standard deviations of noise and of sampling so many rows.
+    """Draw a bar for each cell, with a whisker of ±1.96 standard deviations of noise and of sampling `rows` rows.
 
-    Merged cells have the noise of their sum. Without noise, of a column that was not measured, there is no whisker.
+    Merged cells have the noise of their sum. A column without noise was not measured: it has no whiskers.
     """
     cells, (shares,), merged = _fold(cells, (shares,), ordered=ordered)
     reaches = [
@@ -164,14 +164,17 @@ def noisy_bars(
         len(cells) * row + 4,
         title,
         *parts,
-        about="Shares, and what noise and sampling leave open: " + "; ".join(texts),
+        about="Shares, with 95% intervals for noise and sampling: " + "; ".join(texts),
     )
 
 
 def _fold(
     cells: Sequence[str], distributions: Sequence[Sequence[float]], *, ordered: bool
 ) -> tuple[list[str], list[list[float]], list[int]]:
-    """Few enough bars, and how many cells each is: neighbours merged on a line, else the largest and the rest."""
+    """Merge cells so that there are few bars: neighbours if ordered, else all but the largest.
+
+    Returns the names of the bars, their shares in each table, and the number of cells in each bar.
+    """
     many = len(cells)
     if many <= MOST_BARS:
         return list(cells), [list(shares) for shares in distributions], [1] * many
@@ -192,7 +195,7 @@ def _fold(
 
 
 def _span(first: str, last: str) -> str:
-    """Neighbours on a line as one cell.
+    """Return the name of a range of neighbouring cells.
 
     >>> _span("0..4", "10..14"), _span("[1, 2)", "[2, 3)"), _span("low", "high")
     ('0..14', '[1, 3)', 'low … high')
@@ -211,9 +214,9 @@ def heat_map(
     full: float,
     tooltips: Mapping[tuple[str, str], str],
 ) -> Html:
-    """A triangle of squares, hotter where the number is larger, at full heat from `full` on, the same on every page.
+    """Draw a triangle of squares, one for each pair; the larger the value, the stronger the colour, up to `full`.
 
-    Squares without a number are left out.
+    `full` is fixed, so that colours mean the same on every page. Pairs without a value have no square.
     """
     many = len(names)
     size, top = min(44.0, max(26.0, 360 / max(1, many))), 34.0
@@ -254,7 +257,7 @@ def heat_map(
 
 
 def _square(x: float, y: float, size: float, value: float, full: float, tooltip: str) -> list[Html]:
-    """A square of a heat map with its number, in hundredths."""
+    """Return a square of a heat map with its number, in hundredths."""
     heat = min(1.0, value / full)
     shape = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2, "rx": 3}
     middle = {"x": x + size / 2, "y": y + size / 2 + 4, "text_anchor": "middle"}
@@ -272,22 +275,22 @@ def _square(x: float, y: float, size: float, value: float, full: float, tooltip:
 
 
 def _scrolling_pair(stays: Html, moves: Html) -> Html:
-    """Two drawings side by side; where there is no room for both the second one moves under the first."""
+    """Put two drawings side by side; on a narrow screen the second one scrolls under the first."""
     return tag("div", stays, moves, class_="map")
 
 
 def _label_width(names: Sequence[str], most: float = 132.0) -> float:
-    """As much room as the longest name needs, and not more than there is."""
+    """Return the width of the longest name, at most `most`."""
     return min(most, 8 + max((text_width(name) for name in names), default=0.0))
 
 
 def _slanted_height(names: Sequence[str]) -> float:
-    """The height of the longest name, written at 45 degrees."""
+    """Return the height of the longest name, written at 45 degrees."""
     return 20 + max((text_width(shorten(name, _SLANTED)) for name in names), default=0.0) / math.sqrt(2)
 
 
 def _heat_key(full: float) -> list[Html]:
-    """What the heat means: from 0 to `full`, in hundredths."""
+    """Return the colour scale, from 0 to `full`, in hundredths."""
     parts = [tag("text", "0", x=0, y=15, class_="soft")]
     for step in range(6):
         shape = {"x": 14 + 18 * step, "y": 4, "width": 18, "height": 13}
@@ -299,7 +302,7 @@ def _heat_key(full: float) -> list[Html]:
 def pattern_picture(
     title: str, names: Sequence[str], patterns: Sequence[tuple[tuple[str, ...], float, float]], legend: tuple[str, str]
 ) -> Html:
-    """A row for each pattern: full squares are observed, open ones missing; bars say how frequent it is."""
+    """Draw a row for each pattern of gaps: full squares are observed, open ones missing; bars show its frequency."""
     size, top, length = 22.0, _slanted_height(names), 84.0
     most = max([share for _, *both in patterns for share in both] + [1e-9])
     squares, rates = [], []
@@ -331,7 +334,7 @@ def pattern_picture(
 
 
 def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> Html:
-    """A ring and a dot on a line from 0 to 1 for each row: both are seen where they meet."""
+    """Draw a ring and a dot on a scale from 0 to 1 for each row; both are visible where they overlap."""
     left, width, row = 132.0, 196.0, 24.0
     bottom = len(rows) * row + 6
     parts = []
@@ -354,13 +357,13 @@ def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str,
 
 
 def key(names: tuple[str, str]) -> Html:
-    """Which colour is what."""
+    """Return the key of the colours."""
     parts = [join([tag("i", class_=kind), name]) for kind, name in zip(("truth", "other"), names, strict=True)]
     return tag("p", *parts, class_="key")
 
 
 def _whisker(low: float, high: float, y: float) -> list[Html]:
-    """A line with ends, on a line of the card's colour that sets it off from the bar."""
+    """Draw an interval with ends, over a wider line in the colour of the card for contrast with the bar."""
     path = f"M{low:.1f} {y:.1f}H{high:.1f}M{low:.1f} {y - 3:.1f}v6M{high:.1f} {y - 3:.1f}v6"
     return [tag("path", d=path, class_=kind) for kind in ("halo", "whisker")]
 
@@ -375,7 +378,7 @@ _CURVE_WIDE, _HIGH = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
 
 class Line(NamedTuple):
-    """A value for each place on the axis; `dash` is SVG's pattern of dashes, none if empty."""
+    """A line with a value for each place on the axis; `dash` is a dash pattern of SVG, solid if empty."""
 
     name: str
     colour: str
@@ -393,12 +396,12 @@ def curves(
     remarks: Sequence[str],
     small_print: Sequence[str],
 ) -> str:
-    """Lines from 0 upwards over `places`, shares from 0 on.
+    """Draw lines over an axis of shares, both axes from 0, as an SVG file.
 
     Args:
-        title: above the drawing.
-        places: where on the axis the values of each line belong.
-        lines: what is drawn, the last one on top.
+        title: the title above the drawing.
+        places: the positions of the values of each line on the axis.
+        lines: the lines, the last one on top.
         across: the name of the axis of places.
         up: the name of the axis of values.
         remarks: sentences below the key.

@@ -1,8 +1,6 @@
-"""Parts of a page, and the whole one, which needs nothing but itself.
+"""Elements of HTML and SVG with escaped text, the parts of a page, and pages that load nothing.
 
-A table inside somebody else's page, such as a notebook: no style of it reaches beyond it, nor needs the page's.
-
-Elements of HTML and SVG: text is escaped unless it was made here.
+`small_table` is a table for the page of another program, such as a notebook. Its style affects nothing else there.
 """
 
 from __future__ import annotations
@@ -14,13 +12,13 @@ from gapless.text import visible
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is HTML, so that it is not escaped again."""
 
     __slots__ = ()
 
 
 def tag(name: str, *content: object, **attributes: object) -> Html:
-    """An element; text inside and in attributes is escaped, `class_` is class and `_` becomes `-`.
+    """Return an element. Its text and attributes are escaped; `class_` becomes class, and `_` becomes `-`.
 
     >>> tag("p", "a < b ", tag("b", "!"), class_="soft")
     '<p class="soft">a &lt; b <b>!</b></p>'
@@ -29,7 +27,7 @@ def tag(name: str, *content: object, **attributes: object) -> Html:
 
 
 def shape(name: str, **attributes: object) -> Html:
-    """An element of a drawing with nothing inside.
+    """Return an empty element.
 
     >>> shape("path", d="M0 0H28", stroke_width=2)
     '<path d="M0 0H28" stroke-width="2"/>'
@@ -46,17 +44,17 @@ def _attributes(attributes: dict[str, object]) -> str:
 
 
 def _text(content: object) -> str:
-    """Escaped text. XML has no way to write control characters, so they are shown as escape sequences."""
+    """Escape a text. XML cannot represent control characters, so they become escape sequences."""
     return escape(visible(str(content), lines=True))
 
 
 def join(parts: Iterable[object]) -> Html:
-    """Pieces one after the other, escaped unless they are HTML."""
+    """Concatenate parts; those that are not HTML are escaped."""
     return Html("".join(part if isinstance(part, Html) else _text(part) for part in parts))
 
 
 def svg(width: float, height: float, title: str, *content: Html, about: str = "", class_: str | None = None) -> Html:
-    """A drawing inside a page, with a title, and a description for those who cannot see it."""
+    """Return a drawing for a page, with a title, and a description for screen readers."""
     return tag(
         "svg",
         tag("title", title),
@@ -71,12 +69,12 @@ def svg(width: float, height: float, title: str, *content: Html, about: str = ""
 
 
 def svg_file(title: str, lines: Sequence[Html], **attributes: object) -> str:
-    """A drawing that is a file of its own, element by element on lines of their own."""
+    """Return a drawing as a separate file, with each element on its own line."""
     content = Html("\n".join(["", *lines, ""]))
     return tag("svg", content, xmlns="http://www.w3.org/2000/svg", **attributes, role="img", aria_label=title) + "\n"
 
 
-# No script, no font, no picture from anywhere: a browser that obeys this line cannot ask for anything.
+# No script, no font, no picture: with this policy a browser loads nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 STYLE = """
@@ -171,7 +169,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()) -> Html:
-    """A table; the columns in `right` hold numbers. On a phone a row of many cells has its name above the others."""
+    """Return a table; the columns in `right` are right-aligned. On a phone a wide row has its name above."""
 
     def cells(kind: str, row: Sequence[object]) -> Html:
         return tag("tr", *(tag(kind, cell, class_="right" if i in right else None) for i, cell in enumerate(row)))
@@ -181,27 +179,27 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, right: Seque
 
 
 def section(title: str, *content: object) -> Html:
-    """A part of a page under a heading."""
+    """Return a part of a page under a heading."""
     return tag("section", tag("h2", title), *content)
 
 
 def side(*cards: Html) -> Html:
-    """Cards side by side where there is room."""
+    """Put cards side by side on a wide screen."""
     return tag("div", *cards, class_="side")
 
 
 def titled(title: str, content: Html | None) -> list[Html]:
-    """A card with a title, if there is anything to put in."""
+    """Return a card with a title, or nothing without content."""
     return [] if content is None else [tag("div", tag("h3", title), content, class_="wide keep")]
 
 
 def unbroken(text: str) -> str:
-    """A text that stays on one line."""
+    """Replace spaces so that a text stays on one line."""
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def page(title: str, *content: object) -> str:
-    """A whole page that needs nothing else."""
+    """Return a complete page in one file."""
     head = join(
         [
             Html('<meta charset="utf-8">'),
@@ -215,7 +213,7 @@ def page(title: str, *content: object) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{tag("main", *content)}</body></html>\n'
 
 
-# Colours are those of the page, thinner: right on light and on dark ground, whatever decides between the two.
+# Half-transparent greys fit a light and a dark page.
 _STYLE = """
 .gapless { overflow-x: auto; font-variant-numeric: tabular-nums; }
 .gapless table { border-collapse: collapse; color: inherit; background: none; border: 0; }
@@ -230,7 +228,7 @@ GAP = "missing"
 def small_table(
     names: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[str | None]], *, caption: str
 ) -> str:
-    """Columns with their kinds, some rows, None for a gap, and a caption; all texts are escaped.
+    """Return a table of some rows with the kinds of the columns and a caption. None is a gap; texts are escaped.
 
     >>> small_table(["a<b"], ["boolean"], [[None]], caption="1 row").partition("</style>")[2][:62]
     '<table><thead><tr><th>a&lt;b<br><small>boolean</small></th></t'

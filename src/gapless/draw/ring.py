@@ -1,4 +1,4 @@
-"""Names on a circle and lines between them: an SVG file, light and dark."""
+"""Names on a circle and lines between them, as an SVG file for light and dark screens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from gapless.draw.page import Html, join, shape, svg_file, tag
 
-Edge: TypeAlias = tuple[int, int, float]  # the places of two names, and a strength from 0 to 1
+Edge: TypeAlias = tuple[int, int, float]  # the indices of two names, and a strength from 0 to 1
 
-MOST_LINES = 80  # the strongest; of more than these no single one can be followed
-# Kinds of edges by their strength, the strongest first: from which strength on, name, width of the line.
+MOST_LINES = 80  # the strongest ones; more lines would be unreadable
+# Kinds of edges, the strongest first: least strength, name, width of the line.
 KINDS = ((0.3, "strong", 4.0), (0.1, "middle", 2.0), (0.0, "weak", 1.5))
 
-# Plain colours, and others for the dark: not every viewer knows variables.
+# No CSS variables: some viewers of SVG do not support them.
 _STYLE = """
   .structure { background: #fff; }
   .structure rect { fill: #fff; }
@@ -47,15 +47,15 @@ def ring(
     labels: Sequence[str],
     legend: Sequence[Html],
 ) -> str:
-    """Names on a circle, and a line for each edge; the stronger, the thicker. The weakest of very many are left out.
+    """Draw names on a circle and a line for each edge; a stronger edge has a thicker line.
 
-    Names that belong together stand side by side.
+    Only the strongest `MOST_LINES` edges are drawn. Strongly connected names are neighbours on the circle.
 
     Args:
-        title: above the drawing.
-        names: in full, for tooltips.
-        edges: between the names.
-        labels: the names as they are written.
+        title: the title above the drawing.
+        names: the full names, for tooltips.
+        edges: the edges between the names.
+        labels: the names as they are drawn.
         legend: rows below the circle.
     """
     radius = max(140, 4 * len(names))
@@ -84,14 +84,16 @@ def ring(
 
 
 def _order(names: int, edges: Sequence[Edge]) -> list[int]:
-    """Names around the circle: along the tree of the strongest edges, so that few lines cross the middle."""
+    """Order the names along a maximum spanning tree, so that few lines cross the middle."""
     strengths: list[list[float]] = [[] for _ in range(names)]
     for first, second, strength in edges:
         strengths[first].append(strength)
         strengths[second].append(strength)
     near = _spanning_tree(names, edges)
     order: list[int] = []
-    waiting = sorted(range(names), key=lambda name: (sum(strengths[name]), -name))  # the most tied one is taken first
+    waiting = sorted(
+        range(names), key=lambda name: (sum(strengths[name]), -name)
+    )  # the most connected name comes first
     seen: set[int] = set()
     while waiting:
         name = waiting.pop()
@@ -103,9 +105,9 @@ def _order(names: int, edges: Sequence[Edge]) -> list[int]:
 
 
 def _spanning_tree(names: int, edges: Sequence[Edge]) -> list[dict[int, float]]:
-    """Kruskal's maximum spanning tree: the neighbours of each name in it, and how strong the edges to them are."""
+    """Return the neighbours of each name in Kruskal's maximum spanning tree, with the strengths of the edges."""
     near: list[dict[int, float]] = [{} for _ in range(names)]
-    part = list(range(names))  # names with the same number hang together
+    part = list(range(names))  # names with the same number are connected
     for first, second, strength in sorted(edges, key=lambda edge: (-edge[2], min(edge[:2]))):
         if part[first] != part[second]:
             near[first][second] = near[second][first] = strength
@@ -115,12 +117,12 @@ def _spanning_tree(names: int, edges: Sequence[Edge]) -> list[dict[int, float]]:
 
 
 def legend_text(text: str) -> Html:
-    """A row of a legend that is a sentence."""
+    """Return a row of a legend that is a sentence."""
     return tag("text", text, y=4)
 
 
 def legend_kinds(edges: Sequence[Edge]) -> list[Html]:
-    """A row of a legend for each kind of edge that there is, and how many there are of it."""
+    """Return a row of a legend for each kind of edge that occurs, with the number of such edges."""
     rows = []
     above = math.inf
     for least, kind, width in KINDS:
@@ -139,7 +141,7 @@ def _line(names: Sequence[str], edge: Edge, turns: dict[int, float], radius: flo
     kind, width = next((name, width) for least, name, width in KINDS if strength >= least)
     ends = [(radius * math.cos(turns[name]), radius * math.sin(turns[name])) for name in (first, second)]
     (x1, y1), (x2, y2) = ends
-    bend = 0.45 - 0.35 * math.dist(*ends) / (2 * radius)  # towards the middle, the more so the farther apart they are
+    bend = 0.45 - 0.35 * math.dist(*ends) / (2 * radius)  # long edges bend more towards the middle
     bend_x, bend_y = bend * (x1 + x2), bend * (y1 + y2)
     return tag(
         "path",
@@ -151,7 +153,7 @@ def _line(names: Sequence[str], edge: Edge, turns: dict[int, float], radius: flo
 
 
 def _dot(name: str, label: str, turn: float, radius: float, *, alone: bool) -> Html:
-    """A name: its dot, and its label along the spoke, so that labels never lie on each other."""
+    """Draw a name: a dot, and a label in radial direction, so that labels never overlap."""
     left = math.cos(turn) < -1e-9
     text = tag(
         "text",

@@ -1,4 +1,4 @@
-"""How good a table is beside another: metrics on public tables, and the page that shows them."""
+"""How close one table is to another: metrics on public tables, a private comparison, and the comparison page."""
 
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, TaskScore, compare
 from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps

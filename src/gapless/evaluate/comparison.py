@@ -1,7 +1,4 @@
-"""Two tables compared: the numbers, in words, as JSON and as a page.
-
-How often two public tables break the constraints of their schema.
-"""
+"""The comparison of two tables: scores, columns, pairs, subgroups, gaps, tasks and constraints."""
 
 from __future__ import annotations
 
@@ -72,10 +69,10 @@ Stage = Callable[[str], object]
 _STAGES = ("columns", "pairs", "subgroups", "sets of one", "sets of two", "sets of three", "rows")  # for the progress
 _ROWS = "Wasserstein distance, rows"
 SECOND_SAMPLE = (
-    "A second sample: about what as many other people of the same kind would score. Nothing can be expected to do "
-    "better; what is less than twice as large is held for chance."
+    "Second sample: about the score of as many other people from the same population. No table can be expected to do "
+    "better. A score of less than twice this value counts as chance."
 )
-_COMPLETE = "Among rows without a gap, since one of the two tables is filled."
+_COMPLETE = "Only rows without a gap, because one of the two tables is filled."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +80,12 @@ class Score:
     """One number.
 
     Attributes:
-        name: what it is called.
+        name: the name of the score.
         value: the number; None if there was nothing to compute it from.
-        best: what the truth itself reaches.
-        about: what it means, in a sentence.
-        between: for a noisy number, what the noise leaves open.
-        second_sample: about what another sample of the same people would reach, from two parts of the truth.
+        best: the score of the truth itself.
+        about: the meaning, in a sentence.
+        between: for a noisy number, the interval that the noise leaves open.
+        second_sample: about the score of another sample from the same population, from two parts of the truth.
     """
 
     name: str
@@ -105,7 +102,7 @@ class ColumnScore:
 
     Attributes:
         noise: for noisy shares, the standard deviation of each.
-        between: for a noisy distance, what the noise leaves open.
+        between: for a noisy distance, the interval that the noise leaves open.
     """
 
     name: str
@@ -122,7 +119,7 @@ class ColumnScore:
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
-    """One column as a label: what is learned about it from the other table, and from the truth itself."""
+    """One column as a label: the scores of classifiers trained on the other table, and on the truth."""
 
     label: str
     positive: tuple[str, ...]
@@ -144,14 +141,14 @@ class Comparison:
 
     Attributes:
         table: the name of the table.
-        rows: of the truth (noisy, if it is private) and of the other table.
-        weighted: whether the other table's rows had weights.
-        scores: the numbers, the most general first.
-        columns, pairs, subgroups, patterns, tasks: the parts.
-        spent: what the comparison cost, if the truth is private; None if its cells were looked at.
+        rows: the number of rows of the truth (noisy, if it is private) and of the other table.
+        weighted: whether the rows of the other table have weights.
+        scores: the scores, the most general first.
+        columns, pairs, subgroups, patterns, tasks: the parts of the comparison.
+        spent: what the comparison cost, if the truth is private; None for an exact comparison.
         promise: the guarantee of the ledger, if one was given.
-        differences: numbers of single columns and of two that both tables have: on values, where these were compared,
-            else on cells.
+        differences: statistics of single columns and of pairs in both tables: of values, where these were compared,
+            else of cells.
         rules: how often both tables break each constraint of the schema; none if the truth is private.
     """
 
@@ -171,28 +168,30 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """What the compared table is good for and what not, in plain words, by fixed limits."""
+        """What the compared table is good for and what not, by fixed limits."""
         return verdict(self)
 
     def __getitem__(self, name: str) -> Score:
         found = [score for score in self.scores if score.name == name]
         if not found:
-            raise SchemaError(f"no score {name!r}", hint="one of: " + "; ".join(score.name for score in self.scores))
+            raise SchemaError(
+                f"no score {name!r}", hint=f"use one of: {'; '.join(score.name for score in self.scores)}"
+            )
         return found[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for a machine."""
+        """Return the comparison for JSON."""
         return {"nature": self.nature, "verdict": asdict(self.verdict), **asdict(self)}
 
     def write(self, path: str | Path) -> None:
-        """Write one HTML page that needs nothing else: no network, no script. Exact numbers not into a release."""
+        """Write the comparison as one HTML page, without scripts. Exact numbers are refused in a release folder."""
         if self.spent is None and (Path(path).resolve().parent / "manifest.json").exists():
             raise SealedError(
-                "exact numbers from the cells of the truth do not belong into a release folder",
+                "exact numbers from the cells of the truth must not be in a release folder",
                 hint=Hint("choose another folder")
                 | Hint("use ", Call("compare_private", ..., Argument("spend", ...)), ", whose numbers may be released"),
             )
-        from gapless.evaluate.comparison_page import comparison_page  # noqa: PLC0415 pages are drawn only when asked for
+        from gapless.evaluate.comparison_page import comparison_page  # noqa: PLC0415 imported only when a page is drawn
 
         with replace_file(Path(path)) as partial:
             partial.write_text(comparison_page(self), encoding="utf-8")
@@ -215,7 +214,7 @@ class Comparison:
 
     @property
     def sizes(self) -> str:
-        """How many rows were compared, and whether there were any."""
+        """The numbers of rows, with a remark if a table has none."""
         about = "" if self.spent is None else "about "
         sizes = f"{about}{plural(self.rows[0], 'row')} of truth, {plural(self.rows[1], 'row')} compared with it"
         sizes += ", weighted" if self.weighted else ""
@@ -223,14 +222,14 @@ class Comparison:
 
     @property
     def nature(self) -> str:
-        """Whether these numbers may leave the house."""
+        """Whether these numbers may be published."""
         if self.spent is None:
             return (
                 "Exact numbers from the cells of the truth: they cost nothing, and may be shown only if it is public."
             )
         if self.promise is not None and self.promise.startswith("NOT PRIVATE"):
             return self.promise
-        return f"Noisy numbers, paid with {self.spent}: public from now on."
+        return f"Noisy numbers, paid with {self.spent}. They may be published."
 
 
 def compare(
@@ -243,19 +242,19 @@ def compare(
     ledger: Ledger | str | Path | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare a table with the truth, if that is public, held out for the purpose, or the reader's own.
+    """Compare a table with the truth, if the truth is public, held out for the purpose, or your own.
 
-    Nothing is charged and nothing is noisy: the result tells about the rows of `truth`. For a private table there is
-    `compare_private`.
+    Nothing is charged and nothing is noisy: the result depends on the rows of `truth` and reveals facts about them. For
+    a private table, use `compare_private`.
 
     Args:
         truth: a `Table`, or a path or frame together with `schema`.
-        other: the table that is compared with it, in the same forms.
-        schema: of paths and frames.
-        weights: one for each row of `other`; by default those that it carries, if it does.
-        tasks: also train classifiers: nine for each column, twice. Minutes; needs scikit-learn.
-        ledger: whose promise the page shall show.
-        progress: called with what is done, how much of it, of how much.
+        other: the table that is compared with the truth, in the same forms.
+        schema: the schema of paths and frames.
+        weights: one for each row of `other`; by default the weights of `other`, if it has any.
+        tasks: also train classifiers: nine for each column, twice. Takes minutes; needs scikit-learn.
+        ledger: the ledger whose guarantee the page shows.
+        progress: called with the stage, the stages done and their number.
     """
     truth_table, other_table = to_shared_bins(_table(truth, schema), _table(other, schema))
     checked = given_weights(other_table, weights)
@@ -274,7 +273,7 @@ def compare(
     learned: tuple[TaskScore, ...] = ()
     if tasks:
         learned = _task_scores_by_label(truth_table, other_table, checked, report)
-        report("telling rows apart", len(learned), len(learned) + 1)
+        report("detection", len(learned), len(learned) + 1)
         scores += _task_scores(truth_table, other_table, checked, learned)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
@@ -283,12 +282,12 @@ def compare(
 
 
 def _stage_of(report: Progress, of: str, before: int) -> Stage:
-    """Tell where in the two passes through the stages a comparison is."""
+    """Return a callback that reports a stage of the first or the second pass."""
     return lambda stage: report(stage + of, 1 + before * len(_STAGES) + _STAGES.index(stage), 2 * len(_STAGES) + 1)
 
 
 def _measure(truth: Table, other: Table, weights: Floats | None, stage: Stage) -> Comparison:
-    """Everything that needs no training."""
+    """Compute all parts that need no training."""
     stage("columns")
     gaps = compare_gaps(truth, other, weights=weights)
     columns = tuple(_columns(truth, other, weights, gaps))
@@ -340,7 +339,7 @@ def _columns(truth: Table, other: Table, weights: Floats | None, gaps: GapFideli
 
 
 def share_tuple(shares: Floats | None, size: int) -> tuple[float, ...]:
-    """The share of each of `size` cells; all 0 if no row is observed."""
+    """Return the share of each of `size` cells; all 0 if no row is observed."""
     return (0.0,) * size if shares is None else tuple(shares.tolist())
 
 
@@ -363,7 +362,7 @@ def _scores(
         "Wasserstein distance, columns",
         _mean(column.wasserstein for column in columns),
         0.0,
-        "How far cells must move along their column, scaled to 1; mean over columns.",
+        "How far cells must move in their column, with its range scaled to 1; mean over columns.",
     )
     stage("rows")
     kept = comparable_rows(truth, other)
@@ -372,7 +371,7 @@ def _scores(
         _ROWS,
         wasserstein_distance(truth, other, weights=weights) if all(part.any() for part in kept) else None,
         0.0,
-        f"How far whole rows must move, each column scaled to 1 (sliced).{rows}",
+        f"How far whole rows must move, with the range of each column scaled to 1 (sliced).{rows}",
     )
     if pairs:
         yield Score(
@@ -389,17 +388,19 @@ def _scores(
     )
     if gaps.kept and any(gaps.truth.values()):
         yield Score("gap rate error", gaps.rate_error, 0.0, "Mean difference of the shares of gaps, over columns.")
-        yield Score("gap pattern distance", gaps.pattern_distance, 0.0, "Distance of the laws of who misses what.")
+        yield Score(
+            "gap pattern distance", gaps.pattern_distance, 0.0, "Total variation distance of the patterns of gaps."
+        )
         yield Score(
             "gaps together error",
             gaps.together_error,
             0.0,
-            "Mean difference of the shares of rows that miss two columns.",
+            "Mean difference of the shares of rows with gaps in two columns.",
         )
 
 
 def _value_scores(differences: Sequence[Difference], *, enough: bool) -> Iterable[Score]:
-    """What values say over all columns, and a second sample, if there are rows enough to know."""
+    """Yield the scores of values over all columns, with a second sample if there are `enough` rows."""
     for name, measures, about in (
         (
             "quantile error",
@@ -420,10 +421,10 @@ def _value_scores(differences: Sequence[Difference], *, enough: bool) -> Iterabl
 def cell_differences(
     columns: Sequence[ColumnScore], pairs: Sequence[Pair], rows: tuple[float, float]
 ) -> Iterator[Difference]:
-    """What cells say of single columns and pairs, where values say nothing.
+    """Yield the differences of cells, for columns and pairs that have no values to compare.
 
-    Of each column of levels the cell whose share changed most; shares of gaps, if the other table has any; and
-    associations, unless both columns are on a line of values.
+    These are: for each column of levels, the cell whose share changed most; the shares of gaps, if the other table has
+    any; and associations, unless both columns have values.
     """
     kept = any(column.gaps[1] for column in columns if column.gaps is not None)
     levels = {column.name: len(column.cells) for column in columns if not issubclass(KINDS[column.kind], BinnedColumn)}
@@ -451,10 +452,11 @@ def _share_difference(
 
 
 def _second_sample(truth: Table, other: Table, weights: Floats | None, stage: Stage) -> dict[str, float]:
-    """About what another sample of the same people would score, of as many rows as the compared table.
+    """Return about the scores of another sample from the same population, with as many rows as the compared table.
 
-    The truth is cut at random into two parts with sizes in the proportion n : m of the tables. The chance part of a
-    distance of samples goes with √(1/n + 1/m), so that of the parts is larger by √(1 + m/n), which is taken off.
+    The truth is split at random into two parts with sizes in the proportion n : m of the tables. The chance part of a
+    distance of samples is proportional to √(1/n + 1/m). For the two parts it is larger by √(1 + m/n), so the scores are
+    divided by this factor.
     """
     mass = np.ones(other.rows) if weights is None else weights
     if truth.rows < 2 or not mass.any():
@@ -468,12 +470,12 @@ def _second_sample(truth: Table, other: Table, weights: Floats | None, stage: St
 
 
 def effective_rows(mass: Floats) -> float:
-    """How many rows a sample without weights has that varies as much."""
+    """Return the size of an unweighted sample with the same variance (Kish)."""
     return float(mass.sum() ** 2 / (mass**2).sum()) if mass.any() else 0.0
 
 
 def _split(table: Table, times: float) -> tuple[Table, Table]:
-    """Two parts of a table at random, always the same, the second `times` as large as the first."""
+    """Split a table at random, always in the same way; the second part is `times` as large as the first."""
     first = min(max(1, round(table.rows / (1 + times))), table.rows - 1)
     chosen = np.random.default_rng(0).permutation(table.rows) < first
     return select_rows(table, chosen), select_rows(table, ~chosen)
@@ -501,7 +503,7 @@ def _task_scores(truth: Table, other: Table, weights: Floats | None, learned: Se
             "F1 of nine classifiers",
             mean_f1({task.label: task.f1 for task in learned}),
             mean_f1({task.label: task.f1_of_truth for task in learned}),
-            "Trained on the other table, tested on the truth; mean over labels. Best: trained on the truth.",
+            "Trained on the other table, tested on the truth; mean over labels. Best: trained on the truth too.",
         )
         yield Score(
             "ROC-AUC of a network",
@@ -518,12 +520,14 @@ def _task_scores(truth: Table, other: Table, weights: Floats | None, learned: Se
     detected = detection(truth, other, weights=weights)
     if detected is not None:
         rows = f" {_COMPLETE}" if detected.complete else ""
-        yield Score("detection AUC", detected.auc, 0.5, f"How well a classifier tells the two tables apart.{rows}")
+        yield Score(
+            "detection AUC", detected.auc, 0.5, f"How well a classifier separates the rows of the two tables.{rows}"
+        )
         yield Score(
             "propensity MSE",
             detected.propensity_mse,
             0.0,
-            f"How far its guesses are from a toss-up: a mean square.{rows}",
+            f"Mean squared distance of its probabilities from chance.{rows}",
         )
 
 
@@ -534,14 +538,14 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class RuleScore:
-    """One constraint in both tables."""
+    """How often both tables break one constraint."""
 
     truth: Violations
     other: Violations
 
     @property
     def rule(self) -> str:
-        """As the schema writes it."""
+        """The constraint as it is in the schema."""
         return self.truth.rule
 
     def __str__(self) -> str:
@@ -552,9 +556,9 @@ class RuleScore:
 
 
 def compare_rules(truth: Table, other: Table, weights: Floats | None = None) -> tuple[RuleScore, ...]:
-    """Each constraint of the schema: the rows, and pairs of rows, that break it in both tables, by their values.
+    """Return, for each constraint of the schema, the shares of rows and pairs of rows that break it in both tables.
 
-    `weights` has one for each row of the second table.
+    Values are compared, not bins. `weights` has one weight for each row of the second table.
     """
     rules = rules_of(truth.schema.finest)  # values are compared: no bin is split
     places = sorted({place for rule in rules for place in rule.columns})

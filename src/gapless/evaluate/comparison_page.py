@@ -31,14 +31,14 @@ TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")
 MOST_SUBGROUPS, MOST_CORRELATIONS = 15, 12
 _LIMITS = (
-    "By fixed limits. Good: means up to 0.1 standard deviations off, these up to 10%, quantiles up to 5 ranks of 100, "
-    "shares up to 2 points, correlations up to 0.1. Poor: more than 0.25, 25%, 10 ranks, 5 points, 0.2. What chance "
-    "explains is good."
+    "Grades have fixed limits. Good: errors of means up to 0.1 standard deviations, of standard deviations up to 10%, "
+    "of quantiles up to 5 ranks of 100, of shares up to 2 points, of correlations up to 0.1. Poor: more than 0.25, "
+    "25%, 10 ranks, 5 points, 0.2. An error that chance explains is good."
 )
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Everything that was compared, on one page."""
+    """Return the page of a comparison."""
     names = TRUTH if comparison.spent is None else NOISY
     return page(
         f"How close? {comparison.table}",
@@ -86,7 +86,7 @@ def _verdict(comparison: Comparison) -> Html:
 
 
 def _scores(comparison: Comparison) -> Html:
-    text = "Means over all columns or sets of them, the worst first."
+    text = "Means over all columns, or over all sets of columns. The worst scores come first."
     if any(score.second_sample is not None for score in comparison.scores):
         text += f" {SECOND_SAMPLE}"
     return section(
@@ -95,7 +95,7 @@ def _scores(comparison: Comparison) -> Html:
 
 
 def score_cards(scores: Sequence[Score], grades: Sequence[Grade | None]) -> Html:
-    """Scores at a glance, the worst first."""
+    """Return the cards of scores, the worst first."""
     return cards(
         [
             NumberCard(score.name, score.value, score.about, tuple(_score_remarks(score)), grade)
@@ -106,20 +106,20 @@ def score_cards(scores: Sequence[Score], grades: Sequence[Grade | None]) -> Html
 
 def _score_remarks(score: Score) -> Iterator[str]:
     if score.between is not None:
-        yield f"noise leaves open {score.between[0]:.3f} to {score.between[1]:.3f}. "
+        yield f"with noise: {score.between[0]:.3f} to {score.between[1]:.3f}. "
     if score.second_sample is not None:
-        yield f"a second sample: {score.second_sample:.3f}. "
+        yield f"second sample: {score.second_sample:.3f}. "
     if score.best:
         yield f"the truth itself: {score.best:.3f}. "
 
 
 def _columns(comparison: Comparison, names: tuple[str, str]) -> Html:
-    """Each column in both tables: cells, and numbers on values."""
+    """Return the cards of the columns: shares of cells, and statistics of values."""
     by_column: dict[str, list[Difference]] = {column.name: [] for column in comparison.columns[:MOST_COLUMNS]}
     for difference in comparison.differences:
         if len(difference.columns) == 1 and difference.columns[0] in by_column:
             by_column[difference.columns[0]].append(difference)
-    remark = " Below them numbers on values, gaps left out. The worst columns come first."
+    remark = " Below: statistics of the values, without gaps. The worst columns come first."
     return column_cards(
         [_column_card(column, by_column[column.name]) for column in comparison.columns[:MOST_COLUMNS]],
         names,
@@ -153,7 +153,7 @@ def _column_card(column: ColumnScore, differences: Sequence[Difference]) -> Colu
 
 
 def _correlations(comparison: Comparison) -> Html:
-    """The correlations of values that changed most."""
+    """Return the correlations of values that changed most."""
     found = [difference for difference in comparison.differences if difference.measure in (PEARSON, SPEARMAN)]
     rows = [
         (
@@ -167,13 +167,15 @@ def _correlations(comparison: Comparison) -> Html:
     if not rows:
         return Html("")
     head = ("columns", "measure", "truth", "compared", "")
-    text = "Those that changed most, of values; of ordinal levels by their order. Rows that lack either are left out."
+    text = (
+        "The correlations of values or ordered levels that changed most. Rows with a gap in either column are left out."
+    )
     numbers = table(head, rows, right=(2, 3, 4))
     return section("Correlations", tag("p", text), tag("div", numbers, class_="wide"))
 
 
 def _rules(comparison: Comparison) -> Html:
-    """How often both tables break the schema's constraints."""
+    """Return how often both tables break the schema's constraints."""
     if not comparison.rules:
         return Html("")
     rows = []
@@ -200,7 +202,7 @@ def _promise(comparison: Comparison) -> Html:
         )
     else:
         paragraphs.append(
-            tag("p", "The promise is for what the ledger lists. This page is not in it: see the note above.")
+            tag("p", "The guarantee covers what the ledger lists. It does not cover this page: see the note above.")
         )
     return section("Privacy", *paragraphs)
 
@@ -214,18 +216,18 @@ def _pair_errors(comparison: Comparison) -> Html:
         strengths = [f"{strength:.2f}" for strength in (pair.truth, pair.other) if strength is not None]
         more = f"; {pair.measure} {' and '.join(strengths)}" if len(strengths) == 2 else ""
         if pair.between is not None:
-            more += f"; noise leaves open {pair.between[0]:.3f} to {pair.between[1]:.3f}"
+            more += f"; with noise {pair.between[0]:.3f} to {pair.between[1]:.3f}"
         tooltips[pair.columns] = f"{pair.columns[0]} × {pair.columns[1]}: {pair.distance or 0:.3f}{more}"
     named = [column.name for column in comparison.columns if any(column.name in pair for pair in values)]
     names = named[:MOST_COLUMNS]
     shown = {pair: value for pair, value in values.items() if set(pair) <= set(names)}
-    about = "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."
+    about = "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 is disjoint."
     if comparison.spent is not None:
         possible = math.comb(len(comparison.columns), 2)
         if len(values) < possible:
             shown_pairs = f"{len(values)} of {plural(possible, 'pair')}"
             about += f" Shown: {shown_pairs}; the others were not measured, or are lost in noise."
-        about += " A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
+        about += " A 0 means that the noise is larger than the difference. The tooltip of a square has the interval."
     picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, tooltips=tooltips)
     changed = sorted((p for p in comparison.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[
         :10
@@ -250,7 +252,7 @@ def _patterns(comparison: Comparison, names: tuple[str, str]) -> Html:
         return Html("")
     columns = [column.name for column in comparison.columns if column.gaps is not None and any(column.gaps)]
     patterns = [(pattern.missing, pattern.truth, pattern.other) for pattern in comparison.patterns]
-    text = "Columns that are missing together: a full square is observed, an open one missing."
+    text = "Columns that are missing together. A full square is observed, an open square is missing."
     if not any(column.gaps[1] for column in comparison.columns if column.gaps is not None):
         text += " The compared table is filled, so its gaps are not scored."
     picture = pattern_picture("Patterns of gaps", columns, patterns, names)
@@ -293,12 +295,12 @@ def _tasks(comparison: Comparison) -> Html:
     names = ("the truth", "the compared table")
     head = ("label", "positive", "F1 truth", "F1 compared", "AUC truth", "AUC compared", "coefficient MSE")
     return section(
-        "What can be learned",
+        "Prediction",
         tag(
             "p",
-            "Each column in turn is a label. Nine classifiers are trained on 90% of up to 5,000 rows, and tested on "
-            "10% of up to 5,000 rows of the truth. A label is positive in the second half of the cells that the schema "
-            "lists. Rings and dots: mean F1 of the nine, from the truth and from the compared table.",
+            "Each column is a label in turn. Nine classifiers are trained on 90% of up to 5,000 rows, and tested on "
+            "10% of up to 5,000 rows of the truth. The second half of the cells in the schema are positive. Rings and "
+            "dots: mean F1 of the nine classifiers, trained on the truth and on the compared table.",
         ),
         key(names),
         side(
@@ -320,8 +322,8 @@ def _subgroups(comparison: Comparison) -> Html:
     ]  # fmt: skip
     smaller = plural(len(comparison.subgroups) - len(large), "smaller one")
     text = (
-        "Rows that share a cell: the mean distance of all other columns among them. The worst of those with at least "
-        f"1% of the rows. Left out, as chance alone makes them differ: {smaller}."
+        "A subgroup has the same cell in one column. Its error is the mean distance of all other columns. Shown are "
+        f"the worst subgroups with at least 1% of the rows. Left out, because chance makes them differ: {smaller}."
     )
     head = ("subgroup", "rows", "share, truth", "share, compared", "error")
     return section("Subgroups", tag("p", text), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))

@@ -1,4 +1,4 @@
-"""A drawing: what a ledger promises to the people behind the gaps, by how often cells are missing."""
+"""A drawing of a ledger's guarantee for the complete data, by the rate of gaps."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gapless.privacy import MCAR, Ledger
 Curve: TypeAlias = Sequence[float]  # an ε for each rate
 
 RATES = tuple(step / 10 for step in range(10))
-_CLOSE = 0.02  # of the largest ε: lines that are nearer to each other at most rates look like one
+_CLOSE = 0.02  # of the largest ε; closer lines look like one
 _ASSUMED = (
-    "For the complete table it is assumed that gaps are independent across rows and of all values,",
-    "that their rates are public, and that nobody outside knows which cells of a person are missing.",
+    "For the complete table we assume that gaps are independent across rows and of all values,",
+    "that their rates are public, and that no outsider knows which cells of a person are missing.",
 )
 
 
 def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
-    """The promise for the complete table, as SVG, if these columns (by default all that count) are missing at one rate.
+    """Draw the guarantee for the complete table as SVG, if some columns (by default all that matter) have one rate.
 
-    Lines: the promise for the incomplete table; that for the complete one if columns are independent, and if they may
-    go together in any way; and, dashed, what is true after the fact, where that is less than the promise. Where lines
-    fall together the drawing says why.
+    The lines are: the guarantee for the incomplete table; the guarantee for the complete table if columns are
+    independent, and if they may depend on each other in any way; and, dashed, the loss after the fact, where it is less
+    than the guarantee. Where lines coincide, the drawing explains why.
     """
     if columns is None:
         columns = {column for entry in ledger.entries for column in entry.reads or ()}
@@ -36,10 +36,12 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
     free, any_way = ([ledger.ground_truth(assumption) for assumption in row] for row in assumed)
     incomplete = free[0].incomplete.epsilon
     if not incomplete < float("inf"):
-        raise BudgetError("noise of a test promises nothing", hint="a ledger of real releases")
+        raise BudgetError(
+            "this ledger has releases with test noise, which is not private", hint="name a ledger of real releases"
+        )
     lines = [
         Line("incomplete table", "#555555", [incomplete] * len(RATES)),
-        Line("complete table, columns in any relation", "#b35900", [figure.epsilon for figure in any_way]),
+        Line("complete table, any dependence of columns", "#b35900", [figure.epsilon for figure in any_way]),
         Line("complete table, columns independent", "#0b5fa5", [figure.epsilon for figure in free]),
     ]
     realised = [figure.realised for figure in free if figure.realised is not None]
@@ -49,7 +51,7 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
         lines.append(Line("columns independent, after the fact: no guarantee", "#0b5fa5", realised, dash="6 4"))
     where = ", ".join(columns) if 0 < len(columns) <= 4 else f"each of {len(columns)} columns"
     return curves(
-        f"What is promised to the people behind the gaps of '{ledger.table}'",
+        f"Privacy for the complete data of '{ledger.table}'",
         RATES,
         lines,
         across=f"rate of gaps in {where}",
@@ -62,28 +64,28 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
 def _why_close(
     ledger: Ledger, columns: frozenset[str], incomplete: Curve, any_way: Curve, independent: Curve
 ) -> tuple[str, ...]:
-    """Why lines of the drawing fall together, if they do; from the ledger, which is public."""
+    """Return why lines of the drawing coincide, if they do; from the ledger, which is public."""
     needed = {columns.intersection(entry.reads or ()) for entry in ledger.entries} - {frozenset()}
     if not ledger.entries:
-        return ("The lines fall together: nothing has been released, and the whole budget may still be.",)
+        return ("The lines coincide: nothing has been released yet, and the whole budget may still be spent.",)
     if not needed:
-        return ("The lines fall together: no release leaves out rows with gaps here, so gaps hide nobody.",)
+        return ("The lines coincide: no release leaves out rows with gaps in these columns.",)
     if _close(incomplete, independent):
         if any(entry.batch != 1 for entry in ledger.entries):
             return (
-                "The lines lie close together: only releases that were all fixed in advance, in one batch, gain",
-                "from gaps. What was asked or chosen in the light of earlier answers counts in full.",
+                "The lines almost coincide: only releases that were fixed in advance, in one batch, gain",
+                "from gaps. Releases that were chosen after earlier answers count in full.",
             )
-        return ("The lines lie close together: most of the loss is in releases that read rows with gaps too.",)
+        return ("The lines almost coincide: most of the loss is in releases that also read rows with gaps.",)
     if _close(any_way, independent) and max(map(len, needed)) == 1:
         return (
-            "The lines for the complete table lie close together: each release leaves out rows for one",
-            "column only, so that it matters little how columns go together.",
+            "The lines for the complete table almost coincide: each release leaves out rows for one",
+            "column only, so the dependence of columns matters little.",
         )
     if _close(any_way, incomplete) and ledger.budget.delta > 0:
         return (
-            "Two lines fall together: with δ > 0 and columns in any relation little is proved beyond the",
-            "promise for the incomplete table.",
+            "Two lines coincide: with δ > 0 and any dependence of columns, little is proved beyond the",
+            "guarantee for the incomplete table.",
         )
     return ()
 

@@ -1,4 +1,4 @@
-"""Whether the gaps of one table look like those of another: rates and patterns."""
+"""How similar the gaps of two tables are: rates and patterns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gapless.types import Floats
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Columns that are missing together, and the share of rows in which just these are."""
+    """Columns that are missing together, and the share of rows in which exactly these are missing."""
 
     missing: tuple[str, ...]
     truth: float
@@ -28,10 +28,10 @@ class GapFidelity:
 
     Attributes:
         truth, other: the share of gaps in each column.
-        patterns: which columns are missing together, the most frequent of the truth first.
+        patterns: which columns are missing together, the most frequent pattern of the truth first.
         rate_error: the mean difference of the shares, over columns that may be missing.
-        pattern_distance: the total variation distance of the laws of the patterns, all of them.
-        together_error: the mean difference of the shares of rows in which two such columns are missing together.
+        pattern_distance: the total variation distance of the distributions of all patterns.
+        together_error: the mean difference of the shares of rows in which two such columns are both missing.
     """
 
     truth: dict[str, float]
@@ -43,12 +43,12 @@ class GapFidelity:
 
     @property
     def kept(self) -> bool:
-        """Whether the other table has gaps at all; a filled one is not compared by them."""
+        """Whether the other table has any gaps; the gaps of a filled table are not scored."""
         return any(self.other.values())
 
 
 def compare_gaps(truth: Table, other: Table, *, most: int = 12, weights: ArrayLike | None = None) -> GapFidelity:
-    """Compare rates and patterns of gaps; `most` patterns are told one by one, all of them count."""
+    """Compare rates and patterns of gaps. The result lists `most` patterns; the distance is over all."""
     truth, other = to_shared_bins(truth, other)
     checked = given_weights(other, weights)
     schema = truth.schema
@@ -81,7 +81,7 @@ def _mass(table: Table, weights: Floats | None) -> Floats:
 
 
 def _patterns(names: Sequence[str], gaps: Sequence[NDArray[np.bool_]], mass: Sequence[Floats]) -> tuple[Pattern, ...]:
-    """Every pattern that occurs in either table; a pattern is packed into bytes to be compared."""
+    """Return every pattern that occurs in either table. Patterns are packed into bytes to compare them."""
     stacked = np.concatenate(gaps)
     if not stacked.size:
         return ()

@@ -1,10 +1,8 @@
-"""Two public tables side by side: weighted shares of cells, distances, and associations of pairs of columns.
+"""Distances between two public tables, from weighted shares of cells.
 
-The k-way marginal distance: how far two tables are from each other in all sets of k columns.
-
-The Wasserstein distance: how far rows must be moved to make one table of the other.
-
-Pairs of columns: contingency tables, strengths of association, and what they say of subgroups.
+- k-way marginal distance: the total variation distance over all sets of k columns.
+- Wasserstein distance: how far rows must move to turn one table into the other.
+- Pairs of columns and subgroups: contingency tables and associations.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ from gapless.model.marginal import cramers_v
 from gapless.schema import Column
 from gapless.types import Floats, whole
 
-DENSE_CELLS = 1 << 20  # above, cells are numbered as they occur instead of counted in a table
+DENSE_CELLS = 1 << 20  # with more cells, only those that occur are numbered
 
 
 def select_rows(table: Table, kept: NDArray[np.bool_]) -> Table:
-    """Some rows of a table."""
+    """Return some rows of a table."""
     return Table(table.schema, [codes[kept] for codes in table.codes], rows=int(kept.sum()))
 
 
 def shares(table: Table, columns: Sequence[int], weights: Floats | None = None) -> Floats | None:
-    """The share of each combination of observed cells, among rows without a gap there; None if there is no such row.
+    """Return the share of each combination of cells among rows without a gap; None if there is no such row.
 
     >>> from gapless.schema import Categorical, Schema
     >>> table = Table(Schema("t", [Categorical("x", ["a", "b"])]), [np.array([0, 1, 1])], rows=3)
@@ -52,21 +50,21 @@ def shares(table: Table, columns: Sequence[int], weights: Floats | None = None) 
 def shares_side_by_side(
     truth: Table, other: Table, columns: Sequence[int], weights: Floats | None
 ) -> tuple[Floats | None, Floats | None]:
-    """The shares in both tables, of all cells or, where these are too many, of those that occur."""
+    """Return the shares in both tables, of all cells or, if there are too many, of those that occur."""
     if math.prod(truth.schema.columns[c].size for c in columns) <= DENSE_CELLS:
         return shares(truth, columns), shares(other, columns, weights)
     first, second = _observed(truth, columns), _observed(other, columns)
     keys = np.zeros(int(first.sum() + second.sum()), dtype=np.int64)
     for c in columns:
         keys = keys * truth.schema.columns[c].size + np.concatenate([truth.codes[c][first], other.codes[c][second]])
-        keys = np.unique(keys, return_inverse=True)[1]  # as many numbers as there are cells that occur
+        keys = np.unique(keys, return_inverse=True)[1]  # numbers only the cells that occur
     split, shape = int(first.sum()), [int(keys.max(initial=0)) + 1]
     given = None if weights is None else weights[second]
     return _normalised(keys[:split], None, shape), _normalised(keys[split:], given, shape)
 
 
 def _observed(table: Table, columns: Sequence[int]) -> NDArray[np.bool_]:
-    """Which rows are observed on the columns."""
+    """Return which rows are observed in all the columns."""
     seen = np.ones(table.rows, dtype=np.bool_)
     for c in columns:
         seen &= table.codes[c] < table.schema.columns[c].size
@@ -80,7 +78,7 @@ def _normalised(keys: NDArray[np.int64], weights: Floats | None, shape: Sequence
 
 
 def total_variation(first: Floats | None, second: Floats | None) -> float:
-    """The total variation distance; 1 if one table has nothing to compare, 0 if neither has."""
+    """Return the total variation distance; 1 if one table has nothing to compare, 0 if neither has."""
     if first is None or second is None:
         return float((first is None) != (second is None))
     return 0.5 * float(np.abs(first - second).sum())
@@ -92,21 +90,20 @@ MOST_SETS = 500
 def kway_distance(
     truth: Table, other: Table, *, k: int = 2, most_sets: int = MOST_SETS, weights: ArrayLike | None = None
 ) -> float:
-    r"""The mean total variation distance of the two tables' k-way marginals, as in [MD] §6.1.
+    r"""Return the mean total variation distance of the two tables' k-way marginals, as in [MD] §6.1.
 
     .. math:: \frac{1}{|\mathcal S|} \sum_{S \in \mathcal S} \tfrac12 \lVert p_S - q_S \rVert_1
 
-    All sets of k columns are taken, or `most_sets` of them spread evenly over all: always the same ones. In each set
-    the rows without a gap in its columns count, and each table is normalised by its own number of them; if only one
-    of the two has such a row the distance is 1.
+    All sets of k columns are used, or `most_sets` of them, spread evenly: always the same ones. For each set, only rows
+    without a gap in its columns count, and each table is normalised by its number of such rows. The distance is 1 if
+    only one of the two tables has such a row.
 
     Args:
-        truth: the table that is right.
-        other: the table that is compared with it.
+        truth: the true table.
+        other: the table that is compared with the truth.
         k: the number of columns in a set.
-        most_sets: the most sets that are looked at.
-        weights: one for each row of `other`, such as importance weights; a weight of 2 counts like the row written
-            twice.
+        most_sets: the largest number of sets.
+        weights: one for each row of `other`, such as importance weights; a weight of 2 counts like two equal rows.
 
     >>> import numpy as np
     >>> from gapless.schema import Categorical, Schema
@@ -129,12 +126,12 @@ DIRECTIONS = 64
 
 
 def column_wasserstein(column: Column, truth: Floats | None, other: Floats | None) -> float:
-    r"""The 1-Wasserstein distance of two laws of one column, its line scaled to [0, 1].
+    r"""Return the 1-Wasserstein distance of two distributions of one column, with its range scaled to [0, 1].
 
     .. math:: W_1 = \int_0^1 |F(x) - G(x)| \, dx
 
-    Levels without an order are all at distance 1, which makes it the total variation distance. Rows that came to or
-    left *not applicable* count 1, the others are compared by their own laws. If only one of the two has a row it is 1.
+    Levels without an order are all at distance 1, which gives the total variation distance. Rows that move to or from
+    *not applicable* count 1; the distributions of the others are compared. It is 1 if only one table has rows.
 
     >>> from gapless.schema import Ordinal
     >>> column_wasserstein(Ordinal("x", ["a", "b", "c"]), np.array([1.0, 0, 0]), np.array([0, 1.0, 0]))
@@ -153,22 +150,22 @@ def column_wasserstein(column: Column, truth: Floats | None, other: Floats | Non
 
 
 def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> float:
-    r"""The sliced 1-Wasserstein distance of whole rows, as the divergence of [IW] §4.2.
+    r"""Return the sliced 1-Wasserstein distance of whole rows, the divergence of [IW] §4.2.
 
     .. math:: \sqrt d \; \frac1L \sum_{l=1}^L W_1(\langle u_l, X\rangle, \langle u_l, Y\rangle)
 
-    Rows become points: a column on a line one coordinate in [0, 1], other levels (and gaps, as one more level) corners
-    at distance 1 of each other (`data.points`). The mean is over L = 64 fixed directions u of the sphere in d
-    dimensions. The paper does not say how it computed the distance of joint laws; slices need no solver, use every row
-    and take weights. 0 for equal tables.
+    Rows become points (`data.points`). An ordered column is one coordinate in [0, 1]. Other levels, and gaps as one
+    more level, are corners at distance 1 of each other. The mean is over L = 64 fixed directions u of the sphere in d
+    dimensions. The paper does not state how it computed the distance of joint distributions. Slices need no solver, use
+    every row and take weights. The distance is 0 for equal tables.
 
-    If one table has gaps and the other has none, only rows without a gap are compared: otherwise the gaps would be most
-    of what is seen. If only one of the two has such a row it is 1.
+    If one table has gaps and the other has none, only rows without a gap are compared: otherwise the gaps would
+    dominate the distance. The distance is 1 if only one of the two tables has such a row.
 
     Args:
-        truth: the table that is right.
-        other: the table that is compared with it.
-        weights: one for each row of `other`; a weight of 2 counts like the row written twice.
+        truth: the true table.
+        other: the table that is compared with the truth.
+        weights: one for each row of `other`; a weight of 2 counts like two equal rows.
     """
     truth, other = to_shared_bins(truth, other)
     checked = given_weights(other, weights)
@@ -196,11 +193,11 @@ def _line_wasserstein(truth: Floats, other: Floats, mass: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two columns in both tables: how far apart their joint laws are, and how strongly the two go together.
+    """Two columns in both tables: the distance of their joint distributions, and the association in each table.
 
-    Associations are Spearman's rank correlation for two columns on a line, else Cramér's V (`measure_of`); None where a
-    column does not vary, or the pair has too many cells. From noisy counts the distance comes with what the noise
-    leaves open, `between`, and may be None.
+    Associations are Spearman's rank correlation for two ordered columns, else Cramér's V (`measure_of`). They are None
+    if a column is constant, or the pair has too many cells. For noisy counts, `between` is the interval that the noise
+    leaves open, and the distance may be None.
     """
 
     columns: tuple[str, str]
@@ -212,12 +209,12 @@ class Pair:
 
     @property
     def difference(self) -> float | None:
-        """By how much the association differs; None if it is undefined in a table."""
+        """The difference of the associations; None if one is undefined."""
         return None if self.truth is None or self.other is None else abs(self.truth - self.other)
 
 
 def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> tuple[Pair, ...]:
-    """Every two columns: total variation distance of their contingency tables, and both associations."""
+    """Return, for every two columns, the distance of their contingency tables and both associations."""
     truth, other = to_shared_bins(truth, other)
     checked = given_weights(other, weights)
     columns = truth.schema.columns
@@ -233,15 +230,15 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
 
 
 def measure_of(both: tuple[Column, Column]) -> str:
-    """The name of the association that suits: ρ if both are on a line, with no *not applicable* beside it."""
+    """Return the name of the association: ρ if both columns are ordered and never *not applicable*, else V."""
     on_a_line = all(column.is_ordered and column.size == column.values_size for column in both)
     return "Spearman's ρ" if on_a_line else "Cramér's V"
 
 
 def association(shares: Floats | None, both: tuple[Column, Column]) -> float | None:
-    r"""How strongly two columns go together in a joint law: Spearman's ρ on a line, else Cramér's V.
+    r"""Return the association of two columns in a joint distribution: Spearman's ρ or Cramér's V (`measure_of`).
 
-    *Not applicable* has no place on a line, so a column that may be it is one for V.
+    *Not applicable* has no place in an order, so a column that may be not applicable is compared by V.
 
     >>> from gapless.schema import Categorical, Ordinal
     >>> two = (Ordinal("x", ["a", "b"]), Ordinal("y", ["a", "b"]))
@@ -258,7 +255,7 @@ def association(shares: Floats | None, both: tuple[Column, Column]) -> float | N
 
 
 def _ranks(shares: Floats) -> Floats:
-    """Mid-ranks of the cells, with mean 0."""
+    """Return the mid-ranks of the cells, with mean 0."""
     return np.asarray(np.cumsum(shares) - shares / 2 - 0.5)
 
 
@@ -266,8 +263,8 @@ def _ranks(shares: Floats) -> Floats:
 class Subgroup:
     """The rows with one cell in one column, and how well the other table describes them.
 
-    `error` is the mean, over all other columns, of the total variation distance of their laws within the subgroup; 1 if
-    the other table has no such row.
+    `error` is the mean, over all other columns, of the total variation distance within the subgroup; 1 if the other
+    table has no such row.
     """
 
     column: str
@@ -281,14 +278,14 @@ class Subgroup:
 def compare_subgroups(
     truth: Table, other: Table, *, columns: Sequence[str] | None = None, weights: ArrayLike | None = None
 ) -> tuple[Subgroup, ...]:
-    """The errors within every subgroup that the truth has, the worst first.
+    """Return the errors within every subgroup of the truth, the worst first.
 
-    Small subgroups differ by chance alone: `rows` says how many rows of the truth there are.
+    Small subgroups differ by chance alone: `rows` is the number of rows of the truth in the subgroup.
 
     Args:
-        truth: the table that is right.
-        other: the table that is compared with it.
-        columns: whose cells make the subgroups; by default all columns of at most 20 cells.
+        truth: the true table.
+        other: the table that is compared with the truth.
+        columns: the columns whose cells define the subgroups; by default all columns of at most 20 cells.
         weights: one for each row of `other`.
     """
     truth, other = to_shared_bins(truth, other)

@@ -1,4 +1,4 @@
-"""A private table compared with a public one: noisy marginals, paid for, and what their noise leaves open."""
+"""The comparison of a public table with a private one, from noisy marginals, with intervals for the noise."""
 
 from __future__ import annotations
 
@@ -36,35 +36,36 @@ def compare_private(
 ) -> Comparison:
     r"""Compare a public table with a private one, from noisy marginals.
 
-    Half of `spend` goes to the marginals of all columns, half to those of `pairs`, gaps counted as cells, all charged
-    in one batch. The comparison is post-processing of these counts and is public. Guarantee: that of the counts, see
-    docs/proofs/comparison.md.
+    Half of `spend` pays for the marginals of all columns, half for those of `pairs`. Gaps count as cells. All marginals
+    are charged in one batch. The comparison is post-processing of these counts and is public. Its guarantee is that of
+    the counts, see docs/proofs/comparison.md.
 
-    A distance of noisy shares is too large: noise adds to it. With y the noisy counts of the K observed cells, n their
-    sum, a the mean size of the noise and q the other table's shares, the noisy distance is N = ‖y/n - q‖₁/2, and noise
-    alone would make it
+    Noise makes a distance of noisy shares too large. Let y be the noisy counts of the K observed cells, n their sum, a
+    the mean absolute noise and q the other table's shares. The noisy distance is N = ‖y/n - q‖₁/2. If the true distance
+    were 0, its mean would be
 
     .. math:: B = \frac{a}{2n} \sum_i \sqrt{1 - 2 q_i + K q_i^2}.
 
-    The value told is √(N² - B²), right on average if the true differences are spread over the cells as the noise is.
-    Whatever they are, the true distance lies between N - B and √(π/2 · (N² - B²)) for expected N: `between` is that
-    with N two standard deviations lower and higher. A mean over marginals is told from the means of N and B. There is
-    no unbiased estimate of an L1 distance. A marginal whose sum is below twice its noise tells nothing: None.
+    The reported value is √(N² - B²). It is right on average if the true differences are spread over the cells like the
+    noise. In general, the true distance is between N - B and √(π/2 · (N² - B²)) for expected N. `between` is this
+    interval, with N two standard deviations lower and higher. A mean over marginals is computed from the means of N and
+    B. There is no unbiased estimate of an L1 distance. The value is None if the sum of a marginal is below twice its
+    noise.
 
     Args:
         table: the private table.
         other: the public table.
-        spend: what the comparison may cost; it is spent in full.
-        pairs: which pairs of columns to measure, chosen without looking at the private table; by default at most 20,
+        spend: what the comparison costs; it is spent in full.
+        pairs: the pairs of columns to measure, chosen without looking at the private table; by default at most 20,
             spread evenly over all pairs of at most 10,000 cells.
-        weights: one for each row of `other`; by default those that it carries, if it does.
+        weights: one for each row of `other`; by default the weights of `other`, if it has any.
     """
     check_private(table, "compare_private()", public=Hint("use ", Call("compare", ...), ", if the truth is public"))
     check_public(other, "the other table is", private="a public table, such as a sample")
     checked = given_weights(other, weights)
     if not other.rows:
         raise SchemaError(
-            "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
+            "the compared table has no rows, so there is nothing to compare", hint="pass a table with rows"
         )
     if table.schema.finest.columns == other.schema.finest.columns:
         bins = shared_bins(table.schema, other, counted=other)
@@ -167,8 +168,8 @@ class NoisyDistance:
 
     Attributes:
         noisy: the distance of the noisy shares.
-        by_noise: what it would be on average if the true distance were 0.
-        std: about the standard deviation of `noisy`.
+        by_noise: its mean if the true distance were 0.
+        std: the approximate standard deviation of `noisy`.
 
     >>> NoisyDistance(0.5, 0.3, 0.0).value
     0.4
@@ -180,23 +181,23 @@ class NoisyDistance:
 
     @property
     def value(self) -> float:
-        """The distance, noise taken off as if the true differences were spread over the cells like it."""
+        """The distance without noise, if the true differences are spread over the cells like the noise."""
         return math.sqrt(max(0.0, min(1.0, self.noisy) ** 2 - self.by_noise**2))
 
     @property
     def between(self) -> tuple[float, float]:
-        """What the noise leaves open, however the differences are spread."""
+        """The interval that the noise leaves open, for any spread of the differences."""
         low, high = (self.noisy + sign * 2 * self.std for sign in (-1, 1))
         spread = math.sqrt(math.pi / 2 * max(0.0, high**2 - self.by_noise**2))
         return min(1.0, max(0.0, low - self.by_noise)), min(1.0, high, spread)
 
 
 def noisy_distance(counts: Floats, other_shares: Floats | None, noise: Noise) -> NoisyDistance | None:
-    """The distance of noisy counts from a law; None if the counts are lost in noise, or there is no law."""
+    """Return the distance of noisy counts from shares; None if the counts are lost in noise, or there are no shares."""
     total, std = float(counts.sum()), noise.noise_std
     if other_shares is None or total <= 2 * std * math.sqrt(counts.size):
         return None
-    mean_size = math.sqrt(1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi)  # of noise with std 1
+    mean_size = math.sqrt(1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi)  # mean absolute noise at std 1
     signs = np.sign(counts / total - other_shares)
     spreads = np.sqrt(np.maximum(0.0, 1 - 2 * other_shares + counts.size * other_shares**2))
     return NoisyDistance(
@@ -207,9 +208,11 @@ def noisy_distance(counts: Floats, other_shares: Floats | None, noise: Noise) ->
 
 
 def _mean(name: str, what: tuple[str, ...], found: Sequence[NoisyDistance | None]) -> Score:
-    """The mean over marginals; their noise is independent, so that of the mean is known better than that of each."""
+    """Return the mean over marginals. Their noise is independent, so the mean has a smaller standard deviation."""
     known = [distance for distance in found if distance is not None]
-    about = f"Mean total variation distance of {plural(len(known), *what)}, noise taken off: 0 is equal, 1 disjoint."
+    about = (
+        f"Mean total variation distance of {plural(len(known), *what)}, corrected for noise: 0 is equal, 1 is disjoint."
+    )
     if len(known) < len(found):
         about += f" Lost in noise: {len(found) - len(known)} more."
     if not known:
@@ -222,7 +225,7 @@ def _mean(name: str, what: tuple[str, ...], found: Sequence[NoisyDistance | None
 
 
 def _gap_error(columns: Sequence[ColumnScore]) -> list[Score]:
-    """The rates of gaps are compared if the other table has gaps at all."""
+    """Return the error of the rates of gaps, if the other table has any gaps."""
     rates = [column.gaps for column in columns if column.gaps is not None]
     if not any(other for _, other in rates):
         return []

@@ -1,4 +1,4 @@
-"""What can be learned from a table: classifiers trained on one table and tested on the other.
+"""Prediction tasks: classifiers that are trained on one table and tested on the other.
 
 Everything here needs scikit-learn, an extra: pip install 'gapless[learn]'.
 """
@@ -22,9 +22,9 @@ from gapless.errors import Argument, Hint, ReadError, SchemaError
 from gapless.threads import one_thread
 from gapless.types import Floats
 
-ROWS = 5_000  # as in [MD]: a sample of each table, a tenth of it for testing
+ROWS = 5_000  # sampled from each table, as in [MD]; a tenth is for testing
 TEST_SHARE = 0.1
-RIDGE = 1e-3  # of the linear predictors: keeps coefficients unique, in units of the mean loss
+RIDGE = 1e-3  # of the linear predictors, in units of the mean loss; makes coefficients unique
 
 Progress = Callable[[str, int, int], object]
 Task = tuple[Floats, Flags, Floats, Floats, Flags]  # training points, labels and weights; test points and labels
@@ -40,24 +40,24 @@ def f1_scores(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, dict[str, float]]:
-    """The F1 of nine classifiers for each column as label, trained on `other` and tested on `truth`, as in [MD] §6.1.
+    """Return the F1 of nine classifiers for each label, trained on `other`, tested on `truth`, as in [MD] §6.1.
 
-    As in the paper's experiments: scikit-learn's defaults; 5,000 rows sampled from each table (all, if it has fewer);
-    trained on nine tenths of those of `other`, tested on a tenth of those of `truth`; F1 of the positive class; a
-    training sample with one class only predicts that class. `f1_scores(truth, truth)` is what the truth itself
-    reaches. Histogram boosting stands in for XGBoost.
+    The setup is that of the paper: scikit-learn's defaults, and 5,000 rows sampled from each table (all, if it has
+    fewer). Classifiers are trained on nine tenths of the rows of `other` and tested on a tenth of the rows of `truth`.
+    The score is the F1 of the positive class. A training sample with one class predicts that class.
+    `f1_scores(truth, truth)` is the score of the truth itself. Histogram boosting replaces XGBoost.
 
-    A label is positive in the second half of the levels or bins that the schema lists (`positive_cells`); other cells
-    can be named with `positive`. Rows with a gap in the label are left out, gaps elsewhere are a level of their own.
-    A label that is the same in all test rows is left out: nothing can be learned about it.
+    The second half of the levels or bins in the schema are positive (`positive_cells`). Name other cells with
+    `positive`. Rows with a gap in the label are left out; gaps in other columns are a separate level. A label that is
+    constant in the test rows is left out: nothing can be learned about it.
 
     Args:
         truth: the table to test on.
         other: the table to train on.
-        labels: by default every column; none if the list is empty.
-        positive: the positive cells of some labels, such as `{"income": [">50K"]}`; one cell may stand alone.
+        labels: the label columns; by default every column, and none if the list is empty.
+        positive: the positive cells of some labels, such as `{"income": [">50K"]}`; a single cell needs no list.
         weights: one for each row of `other`, used in training.
-        seed: of the samples and the classifiers.
+        seed: the seed of the samples and the classifiers.
         progress: called with a label, the fits done and their number.
 
     Returns:
@@ -75,12 +75,12 @@ def f1_scores(
 
 
 def mean_f1(scores: Mapping[str, Mapping[str, float]]) -> float:
-    """The mean over labels of the mean over classifiers; not a number if no label could be learned."""
+    """Return the mean over labels of the mean over classifiers; NaN if no label could be learned."""
     return float(np.mean([list(found.values()) for found in scores.values()])) if scores else float("nan")
 
 
 def classifiers(seed: int = 0) -> dict[str, Any]:
-    """The nine classifiers, with scikit-learn's defaults."""
+    """Return the nine classifiers, with scikit-learn's defaults."""
     needs_sklearn()
     from sklearn import ensemble, linear_model, naive_bayes, neural_network, tree  # noqa: PLC0415 an extra
 
@@ -98,9 +98,9 @@ def classifiers(seed: int = 0) -> dict[str, Any]:
 
 
 def positive_cells(table: Table, label: str, named: str | Sequence[object] | None = None) -> Flags:
-    """Which cells of a label are positive: those named, else the second half of its levels or bins.
+    """Return which cells of a label are positive: the named cells, else the second half of its levels or bins.
 
-    The rule reads the schema alone: of five levels the last two, of two the last. *Not applicable* is negative.
+    The default depends on the schema alone: the last two of five levels, the last of two. *Not applicable* is negative.
     """
     column = table.schema[label]
     flags = np.zeros(column.size, dtype=np.bool_)
@@ -111,7 +111,9 @@ def positive_cells(table: Table, label: str, named: str | Sequence[object] | Non
         named = [named]
     flags[[column.code_of(cell) for cell in named]] = True
     if flags.all() or not flags.any():
-        raise SchemaError(f"{label!r}: {'every' if flags.all() else 'no'} cell is positive", hint="some cells, not all")
+        raise SchemaError(
+            f"{label!r}: {'every' if flags.all() else 'no'} cell is positive", hint="name some of its cells, not all"
+        )
     return flags
 
 
@@ -124,10 +126,10 @@ def roc_auc(
     weights: ArrayLike | None = None,
     seed: int = 0,
 ) -> float | None:
-    """The area under the ROC curve of a network with one hidden layer, trained on `other`, tested on `truth`.
+    """Return the area under the ROC curve of a network with one hidden layer, trained on `other`, tested on `truth`.
 
-    As in [IW] §4.2, with scikit-learn's default network, and the samples and labels of `f1_scores`. None if the label
-    is the same in all test rows; 0.5 if it is in all training rows.
+    As in [IW] §4.2, with scikit-learn's default network, and the samples and labels of `f1_scores`. The result is None
+    if the label is constant in the test rows, and 0.5 if it is constant in the training rows.
     """
     named = None if positive is None else {label: positive}
     tasks = _tasks(truth, other, [label], named, weights, seed)
@@ -152,15 +154,15 @@ def coefficient_error(
     positive: str | Sequence[object] | None = None,
     weights: ArrayLike | None = None,
 ) -> float | None:
-    r"""The mean squared error of the coefficients of a linear predictor, the β-MSE of [IW] §4.2.
+    r"""Return the mean squared error of the coefficients of a linear predictor, the β-MSE of [IW] §4.2.
 
     .. math:: \frac1d \lVert \hat\beta_{\text{other}} - \hat\beta_{\text{truth}} \rVert_2^2
 
-    The label's position on its line is regressed on all other columns by least squares; a label without a line, or
-    of two cells, is taken as positive or not (as in `f1_scores`) and predicted by logistic regression. Both have a
-    ridge of 0.001 in units of the mean loss, which makes the coefficients of all levels unique. Every row without a
-    gap in the label is used; a weight of 2 counts like the row written twice. None if a table has no such row, or
-    the label is constant.
+    The position of an ordered label is regressed on all other columns by least squares. A label without an order, or
+    with two cells, is positive or not (as in `f1_scores`) and predicted by logistic regression. Both have a ridge
+    penalty of 0.001 in units of the mean loss, which makes the coefficients of all levels unique. Every row without a
+    gap in the label is used. A weight of 2 counts like two equal rows. The result is None if a table has no such row,
+    or the label is constant.
     """
     truth, other = to_shared_bins(truth, other)
     checked = given_weights(other, weights)
@@ -170,7 +172,7 @@ def coefficient_error(
     (place,) = truth.schema.positions([label])
     fits = []
     for table, given in ((truth, None), (other, checked)):
-        seen = table.codes[place] < len(values)  # on a line, not applicable has no place
+        seen = table.codes[place] < len(values)  # not applicable has no position
         mass = np.ones(table.rows) if given is None else given
         x, y, mass = points(table, without=label)[seen], values[table.codes[place][seen]], mass[seen]
         if not mass.any() or np.ptp(y[mass > 0]) == 0:
@@ -197,14 +199,14 @@ def _logistic(x: Floats, y: Flags, mass: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    r"""How well a classifier tells the rows of the two tables apart.
+    r"""How well a classifier separates the rows of the two tables.
 
     Attributes:
-        auc: area under the ROC curve: 0.5 if it cannot, 1 if it always can.
-        propensity_mse: the mean of (p̂ - c)², with p̂ the probability that a row is of the other table, and c its share
-            among all rows: 0 if p̂ never leaves c, c (1 - c) if rows are told apart for certain.
-        rows: how many rows of each table were used.
-        complete: whether rows with a gap were left out, because only one table has any.
+        auc: the area under the ROC curve: 0.5 is chance, 1 is perfect separation.
+        propensity_mse: the mean of (p̂ - c)², with p̂ the probability that a row is from the other table, and c the share
+            of such rows: 0 if p̂ is always c, c (1 - c) for perfect separation.
+        rows: the number of rows of each table that were used.
+        complete: whether rows with a gap were left out, because only one table has gaps.
     """
 
     auc: float
@@ -214,10 +216,10 @@ class Detection:
 
 
 def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, seed: int = 0) -> Detection | None:
-    """Try to tell the two tables apart: histogram boosting, out-of-fold in 5 folds, 5,000 rows of each.
+    """Separate the rows of the two tables by histogram boosting, out-of-fold in 5 folds, with 5,000 rows of each.
 
-    If one table has gaps and the other has none, rows with gaps would betray themselves: then only rows without a gap
-    are used. None if a table has fewer than 25 rows left.
+    If one table has gaps and the other has none, a gap would identify a row. Then only rows without a gap are used. The
+    result is None if a table has fewer than 25 such rows.
     """
     truth, other = to_shared_bins(truth, other)
     mass = _whole(other, given_weights(other, weights))
@@ -251,11 +253,11 @@ def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, s
 
 
 def needs_sklearn() -> None:
-    """Say what to install, if it is not there."""
+    """Refuse to go on without scikit-learn."""
     try:
         import sklearn  # noqa: F401, PLC0415 an extra
     except ModuleNotFoundError:
-        raise ReadError("scikit-learn is not installed", hint="pip install 'gapless[learn]'") from None
+        raise ReadError("scikit-learn is not installed", hint="run pip install 'gapless[learn]'") from None
 
 
 def _tasks(
@@ -266,7 +268,7 @@ def _tasks(
     weights: ArrayLike | None,
     seed: int,
 ) -> dict[str, Task]:
-    """For each label: training points, labels and weights, test points and labels."""
+    """Return for each label: training points, labels and weights; test points and labels."""
     truth, other = to_shared_bins(truth, other)
     mass = _whole(other, given_weights(other, weights))
     needs_sklearn()
@@ -274,14 +276,14 @@ def _tasks(
         raise SchemaError(f"labels = {labels!r} is one name", hint=Hint("pass ", Argument("labels", [labels])))
     positive, labels = positive or {}, truth.schema.names if labels is None else labels
     places = dict(zip(labels, truth.schema.positions(labels), strict=True))
-    truth.schema.positions(positive)  # an unknown name is told
+    truth.schema.positions(positive)  # refuses an unknown name
     if unasked := [name for name in positive if name not in places]:
         raise SchemaError(
-            f"positive cells of {unasked[0]!r}, which is no label",
+            f"positive names cells of {unasked[0]!r}, which is not in labels",
             hint=Hint("pass ", Argument("labels", [..., unasked[0]])),
         )
     if truth.rows == 0 or other.rows == 0:
-        raise SchemaError("nothing can be learned from a table without rows", hint="a table with rows")
+        raise SchemaError("nothing can be learned from a table without rows", hint="pass a table with rows")
     test, train = _sample(np.arange(truth.rows), seed), _sample(np.arange(other.rows), seed)
     test, train = test[: _tenth(test)], train[_tenth(train) :]
     found: dict[str, Task] = {}
@@ -313,12 +315,12 @@ def _tenth(rows: NDArray[np.int64]) -> int:
 
 
 def _whole(table: Table, weights: Floats | None) -> Floats:
-    """Weights with mean 1, so that regularisation means the same with and without them."""
+    """Scale weights to mean 1, so that regularisation is the same with and without weights."""
     return np.ones(table.rows) if weights is None else weights * (table.rows / weights.sum() if table.rows else 1.0)
 
 
 def _in_parallel(jobs: Sequence[tuple[str, str]], tasks: Mapping[str, Task], seed: int) -> Any:
-    """(label, classifier, F1) as they are done: many fits in several processes, few in this one."""
+    """Yield (label, classifier, F1) as fits finish: many fits run in several processes, few in this one."""
     from joblib import Parallel, delayed  # noqa: PLC0415 comes with an extra
 
     large = sum(len(tasks[label][0]) for label, _ in jobs) > 50_000
@@ -340,6 +342,6 @@ def _fit(label: str, name: str, task: Task, seed: int) -> tuple[str, str, float]
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """One thread, since threads of a small fit wait for each other; no warnings: defaults do not always converge."""
+    """Fit with one thread, which is faster for small fits, and without warnings that defaults do not converge."""
     with one_thread(), warnings.catch_warnings(action="ignore"):
         yield

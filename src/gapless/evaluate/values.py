@@ -1,4 +1,4 @@
-"""Numbers and moments by their values: means, spreads, quantiles, single values, distances, correlations."""
+"""Statistics of values in two tables: means, standard deviations, quantiles, frequent values, correlations."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats
 
 QUANTILES = {0.1: "10% quantile", 0.25: "25% quantile", 0.5: "median", 0.75: "75% quantile", 0.9: "90% quantile"}
-SPIKE = 0.05  # the least share of a value that is compared by itself
+SPIKE = 0.05  # least share of a frequent value, which is compared by itself
 PEARSON, SPEARMAN = "Pearson's r", "Spearman's ρ"
 MEAN, SPREAD, DISTANCE, SHARE = "mean", "standard deviation", "Wasserstein distance", "share"
 MEASURES = (MEAN, SPREAD, *QUANTILES.values(), DISTANCE)  # of one column
 
-MEAN_SIZE = math.sqrt(2 / math.pi)  # of a normal number with standard deviation 1
+MEAN_SIZE = math.sqrt(2 / math.pi)  # mean absolute value of a standard normal variable
 _MILLISECONDS = 86_400_000.0  # of a day
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One number that both tables have, such as the median of a column.
+    """One statistic in both tables, such as the median of a column.
 
     Attributes:
         columns: the column, or the two columns of a correlation.
-        measure: what the number is: "mean", "median", "Pearson's r", "share" …
-        cell: of which value or level it is the share.
-        truth, other: the number in each table; moments in days since 1970. None if a table has no value there.
-        error: how far apart they are, on a scale that all columns share (`compare_values`).
-        chance: about what `error` would be for a second sample of the same people.
+        measure: the statistic: "mean", "median", "Pearson's r", "share" …
+        cell: the value or level of a share.
+        truth, other: the statistic in each table; dates and times in days since 1970. None without values.
+        error: the difference, on a scale that all columns share (`compare_values`).
+        chance: the approximate `error` of a second sample from the same population.
     """
 
     columns: tuple[str, ...]
@@ -52,11 +52,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Distribution:
-    """The values that occur on a line, rising, and the share of each."""
+    """The values that occur, in increasing order, and the share of each."""
 
     places: Floats
     shares: Floats
-    rows: float  # of a sample without weights that varies as much
+    rows: float  # effective number
 
     @property
     def mean(self) -> float:
@@ -73,11 +73,11 @@ class _Distribution:
 
     @property
     def up_to(self) -> Floats:
-        """The share at or below each value, led by a 0."""
+        """The share at or below each value, with a leading 0."""
         return np.append(0.0, np.cumsum(self.shares))
 
     def quantile(self, share: float) -> float:
-        """The least value with so much at or below it; the middle to the next, if it is just so much."""
+        """Return the smallest value with `share` at or below it; the middle to the next value on equality."""
         reached = self.up_to[1:]
         first, second = (
             min(int(np.searchsorted(reached, share + shift)), len(self.places) - 1) for shift in (-1e-9, 1e-9)
@@ -85,32 +85,33 @@ class _Distribution:
         return float(self.places[first] + self.places[second]) / 2
 
     def ranks(self, value: float) -> tuple[float, float]:
-        """The share below a value, and the share up to it."""
+        """Return the share below a value, and the share up to it."""
         below, up_to = (self.up_to[np.searchsorted(self.places, value, side)] for side in ("left", "right"))
         return float(below), float(up_to)
 
 
 def compare_values(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> tuple[Difference, ...]:
-    r"""Compare numbers, integers, dates and moments by their values, and every two of such columns by correlation.
+    r"""Compare numbers, integers, dates and times by their values, and every two such columns by correlation.
 
-    A row without a value in a column (a gap, *not applicable*) is left out there; for a correlation if it lacks either.
-    With s the standard deviation of the truth and F its distribution function, the errors are
+    A row without a value in a column (a gap, *not applicable*) is left out for this column and its correlations. With s
+    the standard deviation of the truth and F its distribution function, the errors are
 
     - mean and Wasserstein distance :math:`W_1 = \int |F - G|`: in units of s;
     - standard deviation: the difference, as a share of the larger one;
     - quantiles at 10, 25, 50, 75 and 90 %: in ranks of the truth, the distance of p from :math:`[F(q^-), F(q)]`, with q
-      the other table's quantile: a median at the truth's 98 % is wrong by 0.48;
-    - share of a value that holds at least 5 % of a table: the difference; told is the one that changed most;
+      the other table's quantile; a median at the truth's 98 % quantile has the error 0.48;
+    - share of a value with at least 5 % of the rows of a table: the difference; only the largest is reported;
     - Pearson's r, Spearman's ρ (mid-ranks): the difference; left out where it is undefined.
 
-    `chance` is :math:`\sqrt{2/\pi}\,\sqrt{1/n + 1/m}` times the standard deviation of the number's influence function
-    in the truth; for :math:`W_1` the integral of that of F; for spreads and correlations the larger of both tables',
-    since a sample that lacks its tail does not know how much chance there is. n and m are effective numbers of rows.
+    `chance` is :math:`\sqrt{2/\pi}\,\sqrt{1/n + 1/m}` times the standard deviation of the statistic's influence
+    function in the truth; for :math:`W_1` it is the integral of that of F. For standard deviations and correlations it
+    is the larger of both tables', because a sample without its tail underestimates chance. n and m are effective numbers
+    of rows.
 
     Args:
-        truth: the table that is right.
-        other: the table that is compared with it.
-        weights: one for each row of `other`; a weight of 2 counts like the row written twice.
+        truth: the true table.
+        other: the table that is compared with the truth.
+        weights: one for each row of `other`; a weight of 2 counts like two equal rows.
     """
     truth, other = to_shared_bins(truth, other)
     checked = given_weights(other, weights)
@@ -127,7 +128,7 @@ def compare_values(truth: Table, other: Table, *, weights: ArrayLike | None = No
 
 
 def column_values(table: Table) -> dict[str, Floats]:
-    """The values of every number, integer, date and moment, NaN where there is none; moments in days since 1970."""
+    """Return the values of every number, integer, date and time, NaN without a value; times in days since 1970."""
     found = {}
     for column in table.schema.columns:
         if isinstance(column, BinnedColumn):
@@ -138,7 +139,7 @@ def column_values(table: Table) -> dict[str, Floats]:
 
 
 def format_value(value: float, kind: str) -> str:
-    """A value for people: a number, or a day, or a day and a time.
+    """Format a value: a number, a date, or a date and a time.
 
     >>> written(8003.0, "integer"), written(0.123456, "number"), written(19000.5, "datetime"), written(19000.5, "date")
     ('8,003', '0.1235', '2022-01-08 12:00', '2022-01-08')
@@ -185,7 +186,7 @@ def _std(values: Floats, shares: Floats) -> float:
 
 
 def _wasserstein(truth: _Distribution, other: _Distribution) -> tuple[float, float]:
-    """How far values must move on average, and what chance makes of it, but for the numbers of rows."""
+    """Return how far values must move on average, and the part of chance, before the factor for the rows."""
     places = np.union1d(truth.places, other.places)
     steps = np.diff(places)
     first, second = (
@@ -197,7 +198,7 @@ def _wasserstein(truth: _Distribution, other: _Distribution) -> tuple[float, flo
 
 
 def _spike(name: str, kind: str, truth: _Distribution, other: _Distribution, chance: float) -> Iterator[Difference]:
-    """Of all values that hold much of a table, the one whose share changed most."""
+    """Yield the frequent value whose share changed most."""
     spikes = np.union1d(truth.places[truth.shares >= SPIKE], other.places[other.shares >= SPIKE])
     if not len(spikes):
         return
@@ -214,12 +215,12 @@ def _shares_at(distribution: _Distribution, values: Floats) -> Floats:
 
 
 def chance_of_means(rows: float, others: float) -> float:
-    """What chance makes of the difference of two means of so many rows, in standard deviations of one of them."""
+    """Return the mean absolute difference by chance of two means, in standard deviations of a value."""
     return MEAN_SIZE * math.sqrt(1 / max(1.0, rows) + 1 / max(1.0, others))
 
 
 def chance_of_shares(first: float, second: float, chance: float) -> float:
-    """What chance makes of the difference of two shares; by both, lest one that is 0 be held certain."""
+    """Return the mean absolute difference by chance of two shares, from their mean: one of them may be 0."""
     middle = min(1.0, (first + second) / 2)
     return chance * math.sqrt(middle * (1 - middle))
 
@@ -230,7 +231,7 @@ def chance_of_shares(first: float, second: float, chance: float) -> float:
 def _correlations(
     truth: Mapping[str, Floats], other: Mapping[str, Floats], masses: tuple[Floats, Floats]
 ) -> Iterator[Difference]:
-    """Pearson's r and Spearman's ρ of every two columns."""
+    """Yield Pearson's r and Spearman's ρ of every two columns."""
     tables = [
         (values, {name: _ranks(column, mass) for name, column in values.items()}, mass)
         for values, mass in zip((truth, other), masses, strict=True)
@@ -246,11 +247,11 @@ def _correlations(
 def _rows_of_pair(
     values: Mapping[str, Floats], ranks: Mapping[str, Floats], mass: Floats, pair: tuple[str, str], measure: str
 ) -> tuple[Floats, Floats, Floats]:
-    """Values or ranks of two columns in the rows that have both, and the weights of these."""
+    """Return values or ranks of two columns in the rows that have both, and the weights of these rows."""
     both = ~np.isnan(values[pair[0]] + values[pair[1]])
     if measure == PEARSON:
         x, y = (values[name][both] for name in pair)
-    else:  # ranks in the whole column are those among these rows, if no value is left out
+    else:  # the ranks in the whole column are valid if no value is left out
         x, y = (
             ranks[name][both]
             if both.sum() == (~np.isnan(values[name])).sum()
@@ -261,7 +262,7 @@ def _rows_of_pair(
 
 
 def _ranks(values: Floats, mass: Floats) -> Floats:
-    """Mid-ranks from 0 to 1, NaN where there is no value."""
+    """Return mid-ranks from 0 to 1, NaN without a value."""
     ranks = np.full(len(values), np.nan)
     seen = ~np.isnan(values)
     distribution = _distribution(values, mass)
@@ -276,11 +277,11 @@ def _ranks(values: Floats, mass: Floats) -> Floats:
 class _Correlation(NamedTuple):
     r: float
     spread: float  # the standard deviation of the influence function
-    rows: float  # of a sample without weights that varies as much
+    rows: float  # effective number
 
 
 def _correlation(x: Floats, y: Floats, mass: Floats) -> _Correlation | None:
-    """Pearson's r; None if a column does not vary."""
+    """Return Pearson's r; None if a column is constant."""
     if not mass.sum() > 0:
         return None
     mass = mass / mass.sum()

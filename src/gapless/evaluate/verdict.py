@@ -1,8 +1,8 @@
-"""What a comparison amounts to, in plain words: what the compared table is good for, and what is worst in it.
+"""The verdict of a comparison: what the compared table is good for, and its worst errors.
 
-The limits are fixed and public (docs/how-to/how-good-is-a-release.md). Means and spreads: a tenth and a quarter of a
-standard deviation, the limits by which groups are called balanced (Stuart 2010, §4.1, takes a quarter). The others are
-ours, in shares, ranks and correlations.
+The limits are fixed and public (docs/how-to/how-good-is-a-release.md). For means and standard deviations they are a
+tenth and a quarter of a standard deviation, the usual limits for balanced groups (Stuart 2010, §4.1, uses a quarter).
+The limits for shares, ranks and correlations are our choice.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from gapless.evaluate.comparison import Comparison, Score
 
 LEADS: Mapping[Grade, str] = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
-BY_CHANCE = 4.0  # a difference below so many times that of a second sample, three of its stds, is held for chance,
-SCORE_BY_CHANCE = 2.0  # and a mean of many below so many times
+BY_CHANCE = 4.0  # a difference below this multiple of a second sample's, three of its stds, counts as chance
+SCORE_BY_CHANCE = 2.0  # the same for a mean of many differences
 WORST = 5
 GAPS, CRAMER = "share of gaps", "Cramér's V"
 _MOST_NAMES = 3
-_WORST_POSSIBLE = 4.0  # times the limit: beyond, all are equally bad, and the order of topics decides
+_WORST_POSSIBLE = 4.0  # times the limit; beyond, the order of topics decides
 _FEW_ROWS = 200
 
 
 class Limits(NamedTuple):
-    """Up to `good` an error is good, above `poor` it is poor, between the two it is fair."""
+    """An error up to `good` is good, above `poor` it is poor, between them it is fair."""
 
     good: float
     poor: float
 
 
 class Topic(NamedTuple):
-    """What people do with a table, the measures that tell how well it serves, and how much error is allowed."""
+    """A use of a table, the measures for it, and the limits of their errors."""
 
     name: str
     measures: tuple[str, ...]
     limits: Limits
 
 
-# In the order of importance, which decides among things that are equally bad.
+# The most important first; the order decides between equal errors.
 TOPICS = (
     Topic("medians and quantiles", tuple(sorted(QUANTILES.values(), reverse=True)), Limits(0.05, 0.10)),  # median first
     Topic("means", (MEAN,), Limits(0.10, 0.25)),
@@ -56,7 +56,7 @@ TOPICS = (
 _TOPIC_OF = {measure: topic for topic in TOPICS for measure in topic.measures}
 _PLACE = {measure: place for place, measure in enumerate(_TOPIC_OF)}
 
-# Numbers over all columns: what they say the table is good for, if anything, and their limits.
+# Scores over all columns: the use that they grade, if any, and their limits.
 SCORES: Mapping[str, tuple[str, Limits]] = {
     "quantile error": ("", Limits(0.05, 0.10)),
     "mean error": ("", Limits(0.10, 0.25)),
@@ -80,7 +80,7 @@ SCORES: Mapping[str, tuple[str, Limits]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the compared table is good for, with care, and not for; and the worst things in it, as sentences."""
+    """What the compared table is good for, usable with care for, and not for; and its worst errors, as sentences."""
 
     good: tuple[str, ...]
     fair: tuple[str, ...]
@@ -90,7 +90,7 @@ class Verdict:
 
     @property
     def sentences(self) -> list[tuple[Grade, str]]:
-        """One sentence for each grade that occurs, the good first."""
+        """One sentence for each grade that occurs, the best first."""
         return [(grade, f"{LEADS[grade]} {'; '.join(uses)}.") for grade in GRADES if (uses := getattr(self, grade))]
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Verdict:
 
 
 def grade_of(error: float, limits: Limits, *, by_chance: float = 0.0) -> Grade:
-    """How good a number is; what chance might make of it is good.
+    """Return the grade of an error; an error that chance explains is good.
 
     >>> (
     ...     [grade_of(error, Limits(0.1, 0.2)) for error in (0.1, 0.15, 0.3)],
@@ -115,7 +115,7 @@ def grade_of(error: float, limits: Limits, *, by_chance: float = 0.0) -> Grade:
 
 
 def grade_of_difference(difference: Difference) -> Grade | None:
-    """How good a number of a column is; None if there is no limit for it."""
+    """Return the grade of a difference; None if its measure has no limits."""
     topic = _TOPIC_OF.get(difference.measure)
     if topic is None:
         return None
@@ -123,7 +123,7 @@ def grade_of_difference(difference: Difference) -> Grade | None:
 
 
 def grade_of_score(score: Score) -> Grade | None:
-    """How good a number over all columns is; None if there is no limit for it, or no number."""
+    """Return the grade of a score; None if it has no limits or no value."""
     if score.value is None or score.name not in SCORES:
         return None
     error = abs(score.value - (score.best or 0.0))
@@ -131,7 +131,7 @@ def grade_of_score(score: Score) -> Grade | None:
 
 
 def verdict(comparison: Comparison) -> Verdict:
-    """What a comparison amounts to."""
+    """Return the verdict of a comparison."""
     found: dict[Grade, list[str]] = {grade: [] for grade in GRADES}
     for topic in TOPICS:
         by_grade = _columns_by_grade(comparison.differences, topic)
@@ -153,7 +153,7 @@ def verdict(comparison: Comparison) -> Verdict:
 
 
 def _columns_by_grade(differences: Sequence[Difference], topic: Topic) -> dict[Grade, list[str]]:
-    """The columns, or pairs of them, by the worst that a topic has to say of each."""
+    """Return the columns or pairs of each grade; the worst difference of a topic decides."""
     worst: dict[str, int] = {}
     for difference in differences:
         if difference.measure in topic.measures and (grade := grade_of_difference(difference)) is not None:
@@ -163,7 +163,7 @@ def _columns_by_grade(differences: Sequence[Difference], topic: Topic) -> dict[G
 
 
 def _of(names: Sequence[str], of: int, grade: Grade) -> str:
-    """Which columns or pairs are meant: all, so many that are good, or those that are not by name."""
+    """Return which columns or pairs have a grade: nothing for all, a number for good ones, else their names."""
     if len(names) == of:
         return ""
     if grade == "good":
@@ -173,7 +173,7 @@ def _of(names: Sequence[str], of: int, grade: Grade) -> str:
 
 
 def _worst(differences: Iterable[Difference]) -> list[Difference]:
-    """The worst things that are not good, each column or pair of columns once."""
+    """Return the worst differences that are not good, at most one for each column or pair."""
     bad = [difference for difference in differences if grade_of_difference(difference) in ("fair", "poor")]
     bad.sort(key=lambda difference: (-_severity(difference), _PLACE[difference.measure]))
     first: dict[tuple[str, ...], Difference] = {}
@@ -187,7 +187,7 @@ def _severity(difference: Difference) -> float:
 
 
 def describe_difference(difference: Difference, kinds: Mapping[str, str]) -> str:
-    """A difference as a sentence.
+    """Return a difference as a sentence.
 
     >>> told(Difference(("votes",), "median", 30.0, 8003.0, 0.48, 0.0), {"votes": "integer"})
     'votes: median 30 in the truth, 8,003 in the compared table.'
@@ -201,7 +201,7 @@ def describe_difference(difference: Difference, kinds: Mapping[str, str]) -> str
 
 
 def format_number(value: float | None, measure: str, kind: str) -> str:
-    """A number of a column for people: shares in percent, moments as such, their spreads in days.
+    """Format a statistic of a column: shares in percent, dates as dates, their standard deviations in days.
 
     >>> number(0.301, "share", "integer"), number(12.0, "standard deviation", "date"), number(None, "mean", "number")
     ('30.1%', '12 days', 'no value')
@@ -219,6 +219,6 @@ def format_number(value: float | None, measure: str, kind: str) -> str:
 
 def _remarks(comparison: Comparison) -> Iterator[str]:
     if comparison.spent is not None:
-        yield "Only cells were counted, and with noise: means, quantiles and correlations of values were not compared."
+        yield "Only noisy counts of cells were compared, not means, quantiles and correlations of values."
     elif 0 < min(comparison.rows) < _FEW_ROWS:
-        yield f"With {plural(min(comparison.rows), 'row')} much is chance: only large differences are told."
+        yield f"With {plural(min(comparison.rows), 'row')} much is chance: only large differences are listed."

@@ -1,4 +1,4 @@
-"""What a publication consists of: the calls that make one, its folder, its statement and its report."""
+"""Releases, models and weights in one call each: the calls that write them, and the check of a release."""
 
 from gapless.publish.balance import Balance, notify_cautions
 from gapless.publish.folder import model_of, rows_file

@@ -1,4 +1,4 @@
-"""How a table's account stands after a publication."""
+"""The balance of a ledger after a release."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gapless.privacy import Ledger
 from gapless.privacy.ledger import Coverage
 from gapless.schema import Schema
 
-Notify: TypeAlias = Callable[[str], object]  # takes a sentence for the holder
+Notify: TypeAlias = Callable[[str], object]  # takes a message for the data holder
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What is spent and left, in percent of the whole budget, and where the ledger is."""
+    """What is spent and left, in percent of the whole budget, and the path of the ledger."""
 
     spent: float
     left: float
@@ -25,12 +25,12 @@ class Balance:
 
     @classmethod
     def of(cls, ledger: Ledger) -> Self:
-        """The balance of a ledger; its file by the path that it was opened with."""
+        """Return the balance of a ledger, with the path that it was opened with."""
         return cls(*ledger.percentages(), ledger.given_path, ledger.coverage)
 
     @property
     def scope(self) -> str:
-        """Which ledger the promise counts, and whether another one for the same rows would be noticed."""
+        """Which ledger the guarantee covers, and whether gapless would notice another one for the same rows."""
         if self.coverage == "registered":
             return (
                 f"The ledger is {self.ledger}; another one is refused for these files. Releases under other ledgers, "
@@ -42,7 +42,7 @@ class Balance:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same, for a machine."""
+        """Return the balance for JSON."""
         return {"spent": self.spent, "left": self.left, "ledger": str(self.ledger)}
 
     def __str__(self) -> str:
@@ -50,6 +50,6 @@ class Balance:
 
 
 def notify_cautions(ledger: Ledger, schema: Schema, notify: Notify) -> None:
-    """Pass on what is weak about the promise of a ledger: called before anything is spent under it."""
+    """Report the weaknesses of a ledger's guarantee, before anything is spent under it."""
     for caution in ledger.cautions(expected_rows=schema.expected_rows):
         notify(f"Warning: {caution}")

@@ -1,4 +1,4 @@
-"""The release folder: when it may be begun, what is kept at once, and how all of it is written."""
+"""The release folder: which folders are allowed, what is saved early, and how all files are written."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ README = "README.txt"
 ROWS = ("synthetic.csv", "synthetic.parquet")
 SCHEMA = "schema.toml"
 LEDGER = "ledger.json"
-JOURNAL = "released.journal"  # until there is a model
+JOURNAL = "released.journal"  # exists until there is a model
 _UNFINISHED = "This release is not finished"
 _CONTENTS = """\
 synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
-synthetic.model                    gapless sample draws more rows from it, for free
+synthetic.model                    the model; gapless sample draws more rows from it, for free
 schema.toml, dictionary.md         columns, levels, bounds, missing codes
-privacy.md                         what is promised to whom, in words and numbers
-report.html                        pictures of the rows, and how much noise is in them; from released values only
+privacy.md                         the privacy guarantee, in words and numbers
+report.html                        charts of the rows and their noise, from released values only
 structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
@@ -46,91 +46,92 @@ manifest.json                      versions and SHA-256 of these files
 COPIES, MODEL_ROWS, REPLICATES, GUIDE = "copies.csv.gz", "model_rows.csv.gz", "replicates.csv.gz", "analysis.md"
 _ABOUT_COPIES = """\
 analysis.md                        how to analyse this release, with code in Python and R that pools copies
-copies.csv.gz                      copies for inference; model_rows.csv.gz is what they are compared with,
-                                   replicates.csv.gz, with gaps or learned bins, what these do: all synthetic
+copies.csv.gz                      copies for inference, all synthetic
+model_rows.csv.gz                  rows of the model, which the copies are compared with
+replicates.csv.gz                  more tables, if there are gaps or learned bins: they show their effect
 """
 LEDGERS = (".ledger", ".ledger.seal", ".ledger.runs")
-BEGUN = "those that it was begun with, or another folder"
+WRITABLE = "choose a folder that you may write to"
+SAME_INPUTS = "use the schema and the ledger that the release was begun with, or choose another folder"
 _ABOUT_LEDGER = """\
-*.ledger, *.ledger.seal, .runs     the account of the table: keep it, it remembers what was spent
+*.ledger, *.ledger.seal, .runs     the ledger of the table: keep it, it records what was spent
 """
 
 
 @contextlib.contextmanager
 def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
-    """Make the folder, and be sure that it can be written to, before any budget is spent; gives its journal's file.
+    """Create the folder and check that it is writable, before any budget is spent. Yields the file of its journal.
 
-    It must be new, empty but for a ledger, or a release that was begun: a release is published as a whole, and
-    no private file may lie in it. If nothing was written into it, the folder goes again.
-    One process at a time has it: another one waits, and then finds the release finished.
+    The folder must be new, empty except for a ledger, or an unfinished release. A release is published as a whole, so
+    no private file may be in its folder. The folder is removed again if nothing was written into it.
+    One process at a time holds the folder. Another one waits, and then finds the release finished.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(LEDGERS[0]):
         raise ReadError(
-            f"{ledger} might take the place of a file of the release",
+            f"{ledger} could replace a file of the release",
             hint=Hint("leave ", Argument("ledger"), " out: it is then beside the data"),
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
+        raise ReadError(f"cannot create {folder}: {error.strerror}", hint=WRITABLE) from None
     try:
         _check_folder(folder, ledger)
         check_writable(folder / README)
         with open_journal_file(folder / JOURNAL) as journal:
-            _check_folder(folder, ledger)  # again: who had it may have finished the release
+            _check_folder(folder, ledger)  # again: another process may have finished the release meanwhile
             yield journal
     finally:
         with contextlib.suppress(OSError):
             for path in made:
-                path.rmdir()  # only an empty folder can go
+                path.rmdir()  # removes an empty folder only
 
 
 def _check_folder(folder: Path, ledger: Path) -> None:
-    """Refuse a folder with other files, a finished release, or one of another ledger."""
+    """Refuse a folder with other files, with a finished release, or with the ledger of another table."""
     try:
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()
         if not (finished or begun) and any(not path.name.endswith((*LEDGERS, JOURNAL)) for path in folder.iterdir()):
-            raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
-        for other in folder.glob(f"*{LEDGERS[0]}"):  # where earlier versions kept it
+            raise ReadError(f"{folder} holds other files", hint="choose a new folder for the release")
+        for other in folder.glob(f"*{LEDGERS[0]}"):  # earlier versions kept the ledger here
             if not (ledger.exists() and other.samefile(ledger)):
                 raise ReadError(
                     f"{folder} holds a ledger, and {ledger} would be a second budget",
                     hint=Hint("pass ", Argument("ledger", other)),
                 )
         if begun and not ledger.exists():
-            raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
+            raise ReadError(f"{folder} was begun under another schema or ledger", hint=SAME_INPUTS)
         if finished and not begun:
             raise ReadError(
-                f"{folder} holds a finished release", hint=f"another folder, paid from what is left in {ledger}"
+                f"{folder} holds a finished release",
+                hint=f"choose another folder; the new release is paid from what is left in {ledger}",
             )
     except OSError as error:
-        raise ReadError(f"cannot read {folder}: {error.strerror}", hint="a folder that is yours") from None
+        raise ReadError(f"cannot read {folder}: {error.strerror}", hint=WRITABLE) from None
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether a release was begun there and not finished."""
+    """Whether the folder has a release that was begun and not finished."""
     readme, journal = folder / README, folder / JOURNAL
-    fitting = journal.exists() and journal.stat().st_size > 0
-    return fitting or (readme.is_file() and _first_bytes(readme) == _UNFINISHED.encode())
-
-
-def _first_bytes(readme: Path) -> bytes:
-    """As many as say that a release is not finished."""
+    if journal.exists() and journal.stat().st_size > 0:
+        return True
+    if not readme.is_file():
+        return False
     with readme.open("rb") as file:
-        return file.read(len(_UNFINISHED.encode()))
+        return file.read(len(_UNFINISHED)) == _UNFINISHED.encode()
 
 
 def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
-    """Save the model: whatever happens from here on, what was paid for is kept, in a release that was begun."""
+    """Save the model as soon as it is paid for: if the release stops later, it resumes with this model."""
     _write(folder / README, f"{_UNFINISHED}: this file is written last.\n{_paid_by(ledger.identity, ledger.entries)}")
     model.save(folder / MODEL)
 
 
 def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | None:
-    """The model of a release that was begun, which is finished with it for free; None if there is none yet.
+    """Return the model of an unfinished release, so that finishing it is free; None if there is no model yet.
 
-    Only under the schema and the ledger it was begun with: a statement tells no other entries than those that paid.
+    The schema and the ledger must be those that it was begun with: the statement lists only the entries that paid.
     """
     if not (folder / MODEL).exists():
         return None
@@ -138,12 +139,15 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     _, _, paid = read_limited(folder / README).decode(errors="replace").partition("\n")
     prefixes = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
     if not model.schema.is_cut_from(schema) or paid not in prefixes:
-        raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
+        raise ReadError(f"{folder} was begun under another schema or ledger", hint=SAME_INPUTS)
     return model
 
 
 def _paid_by(identity: str, entries: Sequence[Entry]) -> str:
-    """Which ledger paid, and up to where: the same release from another table, on the same day, has equal entries."""
+    """Return which ledger paid, and up to which entry.
+
+    The identity is in the digest: the same release from another table on the same day has equal entries.
+    """
     digest = hashlib.sha256("".join([identity, *(entry.line("") for entry in entries)]).encode()).hexdigest()
     return f"Entries 1 to {len(entries)} of the ledger paid for its model: {digest}\n"
 
@@ -159,13 +163,13 @@ def write_folder(
     copies: Copies | None = None,
     journal: JournalFile | None = None,
 ) -> tuple[str, ...]:
-    """Write all files of a release beside its model, which was kept; gives their names.
+    """Write all files of a release beside its saved model, and return their names.
 
-    If there are more `rows` than the first ones in `sample`, `write` puts them into a file.
+    If there are more `rows` than in `sample`, which then has the first of them, `write` writes all to a file.
 
-    README.txt last: until then it says that the release is not finished and which entries paid for it. So whatever
-    stops the writing, at any moment, the release can be taken up again. Just before, the `journal` of the fit is
-    deleted: a finished release holds no other file.
+    README.txt is written last. Until then it says that the release is not finished and which entries paid for it. So
+    the release can be resumed if anything stops the writing. Just before, the `journal` of the fit is deleted: a
+    finished release holds no other file.
     """
     rows = sample.rows if rows is None else rows
     for name in ROWS:
@@ -203,7 +207,7 @@ def write_folder(
 
 
 def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
-    """All that is pooled; replicates where there are gaps or learned bins."""
+    """Write the tables that are pooled; replicates exist where there are gaps or learned bins."""
     write_together(copies.tables, folder / COPIES)
     copies.reference_sample.write(folder / MODEL_ROWS)
     if not copies.replicates:
@@ -213,7 +217,7 @@ def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
 
 
 def model_of(release: str | Path) -> FittedModel:
-    """The model of a release folder, or of a model file."""
+    """Load the model of a release folder, or a model file."""
     path = Path(release)
     if path.is_dir() and not (path / MODEL).exists() and is_begun(path):
         raise unfinished(path)
@@ -221,7 +225,7 @@ def model_of(release: str | Path) -> FittedModel:
 
 
 def rows_file(release: str | Path) -> Path:
-    """The file of synthetic rows in a release folder; any other path is given back as it is."""
+    """Return the file of synthetic rows in a release folder; any other path is returned unchanged."""
     path = Path(release)
     if not path.is_dir():
         return path
@@ -233,17 +237,19 @@ def rows_file(release: str | Path) -> Path:
 
 
 def unfinished(folder: Path) -> ReadError:
-    """What is said of a release that was stopped, to whoever takes it for one."""
-    return ReadError(f"the release in {folder} is not finished", hint="what began it, once more: it goes on from there")
+    """Return the error for the use of an unfinished release."""
+    return ReadError(
+        f"the release in {folder} is not finished", hint="run the same command again; it resumes where it stopped"
+    )
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise ReadError(f"{path}: {error.strerror}", hint="a folder that you may read") from None
+        raise ReadError(f"{path}: {error.strerror}", hint="choose a folder that you may read") from None
 
 
 def _json(content: Any) -> str:

@@ -1,4 +1,4 @@
-"""A release in one call: fit, keep the model, sample, write the folder; and the same for a model alone."""
+"""A release in one call: fit, save the model, sample, write the folder. And a model file in one call."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ModelFile:
 
     Attributes:
         path: the model file.
-        model: what it holds.
-        guarantee: what is promised for all that the ledger has recorded.
-        balance: how the table's account stands, and where its ledger lies.
+        model: the fitted model.
+        guarantee: the guarantee for all that the ledger has recorded.
+        balance: what is spent and left, and the path of the ledger.
     """
 
     path: Path
@@ -53,13 +53,13 @@ class Release:
     """A finished release folder.
 
     Attributes:
-        folder: where it lies.
+        folder: the path of the folder.
         files: the names of all files in it.
-        rows: how many synthetic rows there are.
-        taken_up: whether it had been begun before, so that nothing was spent this time.
-        model: from which more rows can be sampled, for free.
-        guarantee: what is promised for all that the ledger has recorded.
-        balance: how the table's account stands, and where its ledger lies.
+        rows: the number of synthetic rows.
+        taken_up: whether an unfinished release was resumed, so that nothing was spent this time.
+        model: the fitted model; more rows can be sampled from it, for free.
+        guarantee: the guarantee for all that the ledger has recorded.
+        balance: what is spent and left, and the path of the ledger.
     """
 
     folder: Path
@@ -84,7 +84,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseOptions:
-    """Which method makes a release or a model, and what is sampled from it; each is described in `release`."""
+    """The method of a release or a model, and what is sampled from it; `release` describes each option."""
 
     method: str = "auto"
     missing: Missing | None = None
@@ -96,14 +96,14 @@ class ReleaseOptions:
     expected_rows: int | None = None
 
     def synthesizer(self, schema: Schema) -> Synthesizer:
-        """The method by its name; tables that are measured for certain choose AIM."""
+        """Return the synthesizer; tables that are always measured select AIM."""
         if self.method not in METHODS:
             raise ModelError(f"no method {self.method!r}", hint=nearest(str(self.method), METHODS))
         more: dict[str, Any] = {} if self.missing is None else {"missing": self.missing}
         if self.always:
             if self.method not in ("auto", AIM.name):
                 raise ModelError(
-                    f"{self.method} measures no tables for certain",
+                    f"{self.method} cannot always measure a set of columns jointly",
                     hint=Hint("pass ", Argument("method", "aim")) | Hint("leave ", Argument("always"), " out"),
                 )
             synthesizer = AIM(always=[tuple(names) for names in self.always], **more)
@@ -112,7 +112,7 @@ class ReleaseOptions:
         return METHODS[self.method](**more | ({"expected_rows": self.expected_rows} if self.method == "auto" else {}))
 
     def check(self, schema: Schema, budget: Budget | None) -> Synthesizer:
-        """Refuse, from public facts alone, what cannot be made of such a table; gives the method."""
+        """Refuse options that public facts rule out, and return the synthesizer."""
         synthesizer = self.synthesizer(schema)
         self._check_gaps(synthesizer, schema)
         if self.rows is not None:
@@ -126,7 +126,7 @@ class ReleaseOptions:
         return synthesizer
 
     def _check_gaps(self, synthesizer: Synthesizer, schema: Schema) -> None:
-        """Refuse to draw gaps that are not measured; where no column may be missing there are none to draw."""
+        """Refuse to sample gaps that are not measured. Without columns that may be missing there are none to sample."""
         if self.gaps not in ("filled", "as-observed"):
             raise ModelError(
                 f"no gaps called {self.gaps!r}",
@@ -136,26 +136,28 @@ class ReleaseOptions:
         if self.gaps == "as-observed" and not measured:
             measuring = [Argument("missing", Call(kind.__name__)) for kind in synthesizer.learns_gaps or (Extended,)]
             choices = [Hint("pass ", choice) for choice in (*measuring, Argument("gaps", "filled"))]
-            raise ModelError("this treatment does not measure the gaps", hint=reduce(or_, choices))
+            raise ModelError(
+                "this treatment does not measure the gaps, so they cannot be sampled", hint=reduce(or_, choices)
+            )
 
     @staticmethod
     def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None:
         whole("copies", copies, error=ModelError, least=2)
         if COPY in schema.names:
             raise ModelError(
-                f"the schema has a column {COPY!r} of its own",
-                hint=Hint("rename it") | Hint("leave ", Argument("copies"), " out"),
+                f"the schema has a column {COPY!r}, which the copies need as well",
+                hint=Hint("rename the column") | Hint("leave ", Argument("copies"), " out"),
             )
         if not synthesizer.keeps_tables:
             raise ModelError(
-                f"{synthesizer.name} is not learned from tables: there are no copies of it",
+                f"{synthesizer.name} is not learned from tables of counts, so it has no copies",
                 hint=Hint(
                     "pass ", Argument("method", "mixture"), "; aim, mst, privbayes and independent have copies too"
                 ),
             )
         if any(column.gaps for column in schema.columns) and not synthesizer.counts_gaps:
             raise ModelError(
-                "this treatment does not measure the gaps: no estimate from copies would have an interval",
+                "this treatment does not measure the gaps, so no estimate from copies would have an interval",
                 hint=Hint("pass ", Argument("missing", Call("Extended"))) | Hint("leave ", Argument("copies"), " out"),
             )
 
@@ -178,24 +180,24 @@ def release(
 ) -> Release:
     """Make a release folder from a sensitive table: synthetic rows, statement, report, dictionary, model, manifest.
 
-    What is wrong is told before anything is spent. What is released on the way is kept, and the model as soon as it is
-    paid for: if anything stops the release, the same call resumes it and pays for nothing again.
+    Errors are raised before anything is spent. Every released value is kept, and the model as soon as it is paid for.
+    If anything stops the release, the same call resumes it and pays for nothing twice.
 
     Args:
         table: the sealed table.
-        folder: a separate folder, made if there is none; a finished release is never touched.
-        spend: what may be spent: "50%" of the whole budget, or a loss, such as `table.ledger.left`.
+        folder: a separate folder, created if there is none; a finished release is never changed.
+        spend: what the release may spend: "50%" of the whole budget, or a loss, such as `table.ledger.left`.
         method: the synthesizer by its name: auto, mixture, aim, mst, privbayes, independent, kamino, or a network.
-        missing: what to do about gaps; by default what the method does, `Extended()` for all but misgan.
-        always: sets of columns that are measured for certain, for estimates with intervals; aim does, also for auto.
-        gaps: "filled" for complete rows, "as-observed" to draw the missing states as well.
-        rows: how many synthetic rows; by default the noisy number of rows.
-        copies: how many copies for inference to add, with a guide to pool them; by default none.
-        seed: repeat a sample; noise cannot be seeded.
-        expected_rows: about how many rows there are, if public, for `method="auto"`; by default the schema's.
-        progress: called with the phase, how much of it is done, of how much.
-        notify: called with sentences for the holder: what is weak about the promise, before it is spent; that a
-            release is resumed; that noise dominates.
+        missing: the treatment of gaps; by default that of the method, `Extended()` for all but misgan.
+        always: sets of columns that are always measured jointly, for estimates with intervals; aim only, or auto.
+        gaps: "filled" for complete rows, "as-observed" to sample the gaps too.
+        rows: the number of synthetic rows; by default the noisy number of private rows.
+        copies: the number of copies for inference to add, with a guide to pool them; by default none.
+        seed: seed of the sample, to repeat it; noise cannot be seeded.
+        expected_rows: the approximate number of rows, if public, for `method="auto"`; by default the schema's.
+        progress: called with the phase, the steps done and the number of steps.
+        notify: called with messages for the data holder: a weak guarantee, before anything is spent; that a release is
+            resumed; that noise dominates.
     """
     check_private(table, "release()")
     options = ReleaseOptions(
@@ -211,7 +213,7 @@ def release(
     folder, ledger = Path(folder), table.ledger
     synthesizer = options.check(table.schema, ledger.budget)
     seed = seed_or_new(seed)
-    ledger.share(spend)  # refuses what is no share
+    ledger.share(spend)  # refuses a wrong share
     phase, say = progress or (lambda *_: None), notify or (lambda _: None)
     with open_folder(folder, ledger.given_path) as journal:
         notify_cautions(ledger, table.schema, say)
@@ -223,16 +225,16 @@ def release(
         else:
             model = kept
             begun = _begun_with(folder, model, options)
-            say(f"{begun}: it is finished with the model that was paid for. Nothing is spent.")
+            say(f"{begun}. It is finished with the model that was paid for. Nothing is spent.")
         phase("sampling", 0, 1)
         many = max(0, round(model.total)) if rows is None else int(rows)
-        sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first of them
+        sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first ones
         write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
         for caution in filter(None, (model.noise_warning(), model.pinned())):
             say(f"Warning: {caution}")
         phase("writing", 0, 1)
         tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)
-        # The journal is held until all is written, so that no other process writes into the same folder.
+        # The journal stays locked until all is written, so that no other process writes into the folder.
         files = write_folder(folder, model, sample, ledger, rows=many, write=write, copies=tables, journal=journal)
     return Release(
         folder=folder,
@@ -248,15 +250,15 @@ def release(
 def check_release(
     schema: Schema, folder: str | Path, options: ReleaseOptions, *, ledger: Path, budget: Budget | None, all_left: bool
 ) -> None:
-    """Refuse what `release` would refuse, before a table is read and its ledger is made.
+    """Refuse what `release` would refuse, before a table is read and its ledger is created.
 
     Args:
-        schema: of the table.
-        folder: where the release would be made.
-        options: which method would make it, and what would be sampled.
-        ledger: the table's ledger, which may not be there yet.
-        budget: the promise for a ledger that is not there yet.
-        all_left: whether all that is left would be spent, so that a spent budget is refused.
+        schema: the schema of the table.
+        folder: the folder of the release.
+        options: the method, and what is sampled.
+        ledger: the table's ledger, which need not exist yet.
+        budget: the budget of a ledger that does not exist yet.
+        all_left: whether the release would spend all that is left; a spent budget is then refused.
     """
     options.check(schema, budget)
     with open_folder(Path(folder), ledger):
@@ -278,19 +280,19 @@ def save_model(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> ModelFile:
-    """Fit a model to a sensitive table and save it; arguments as of `release`.
+    """Fit a model to a sensitive table and save it. The arguments are those of `release`.
 
-    No file is replaced. If one has appeared at `path` meanwhile, the model, which was paid for, gets a name beside it.
-    While one process makes the model, another one that is to make it waits, and is then refused: it is there.
+    No file is replaced. If a file has appeared at `path` meanwhile, the model is saved under another name beside it.
+    While one process fits the model, another one with the same path waits, and is then refused.
     """
     check_private(table, "save_model()")
     options = ReleaseOptions(method=method, missing=missing, always=always, expected_rows=expected_rows)
     synthesizer, ledger = options.check(table.schema, table.ledger.budget), table.ledger
-    ledger.share(spend)  # refuses what is no share
+    ledger.share(spend)  # refuses a wrong share
     check_model_path(path, ledger=ledger.given_path)
     say = notify or (lambda _: None)
     with open_journal_file(f"{path}.journal") as journal:
-        check_writable(Path(path), must_not_exist=True)  # again: who had the journal may have made the model
+        check_writable(Path(path), must_not_exist=True)  # again: another process may have saved the model meanwhile
         notify_cautions(ledger, table.schema, say)
         with _run(journal, table, synthesizer, spend, say) as loss:
             model = synthesizer.fit(table, spend=loss, progress=progress)
@@ -309,10 +311,10 @@ def check_model_path(path: str | Path, *, ledger: Path) -> None:
 def _run(
     journal: JournalFile, table: PrivateTable, synthesizer: Synthesizer, spend: Spend, say: Notify
 ) -> Iterator[Loss]:
-    """What a fit may spend. What it releases is kept in the journal: a fit that was stopped resumes from there."""
+    """Yield what a fit may spend. The journal keeps what it releases, so that a stopped fit resumes from there."""
     call = {
         "synthesizer": repr(synthesizer),
-        # What is left is less when a run resumes, so that a loss is not compared.
+        # Less is left when a run resumes, so a loss is not compared.
         "percent": None if isinstance(spend, Loss) else percent_of(spend),
         "schema": table.schema.to_toml(),
         "query": table.query_digest,
@@ -320,8 +322,8 @@ def _run(
     with record_in(journal, table.ledger, call=call) as run:
         if run.is_resumed:
             say(
-                f"{journal.path} holds what an earlier call has released: this one resumes from there, and does not "
-                "pay for these answers again."
+                f"{journal.path} holds the answers of an earlier call. This call resumes from there and does not pay "
+                "for them again."
             )
         if run.spend is None:
             if isinstance(spend, Loss):
@@ -332,13 +334,13 @@ def _run(
 
 
 def _begun_with(folder: Path, model: FittedModel, options: ReleaseOptions) -> str:
-    """How a release was begun, if it can be finished as asked: another model would have to be paid for anew."""
+    """Return how a release was begun. Refuse to finish it with another method, which would have to be paid for."""
     treatment = str(model.facts.settings["missing"])
     begun = f"{folder} was begun with {model.method}, {treatment}"
     asked = options.missing
     if options.method not in ("auto", model.method) or (asked is not None and repr(asked) != treatment):
         raise ReadError(
-            begun,
+            f"{begun}, and can only be finished with these",
             hint=Hint("pass the same ", Argument("method"), " and ", Argument("missing")) | Hint("leave both out"),
         )
     return begun

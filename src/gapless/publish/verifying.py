@@ -1,4 +1,4 @@
-"""Whether a release folder is whole, unchanged and of one piece, by its manifest."""
+"""Check a release folder against its manifest: complete, unchanged, and all files from one release."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ from gapless.synth import load
 from gapless.text import plural
 from gapless.types import is_number
 
+_SYNTH_FOLDER = "name a folder made by `gapless synth`"
 _NEEDED = (README, LEDGER, MODEL, SCHEMA, *ROWS, "dictionary.md", "privacy.md", "report.html", "structure.svg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was found in a release folder.
+    """The result of checking a release folder.
 
     Attributes:
-        folder: where it lies.
+        folder: the path of the folder.
         files: the names of the files that its manifest lists.
-        problems: sentences on what is not as the manifest says; none if the release is intact.
-        sha256: of the manifest itself, to compare with one that the holder has told: whoever can change a file can
-            change the manifest too.
+        problems: differences from the manifest, as sentences; none if the release is intact.
+        sha256: the hash of the manifest itself. Compare it with the hash that the data holder has published: who can
+            change a file can change the manifest too.
     """
 
     folder: Path
@@ -55,7 +56,7 @@ class Verification:
     sha256: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The same, for a machine."""
+        """Return the result for JSON."""
         return {
             "folder": str(self.folder),
             "intact": not self.problems,
@@ -72,16 +73,16 @@ class Verification:
         return (
             f"{self.folder} is intact: {plural(len(self.files), 'file')} as in {MANIFEST}, and nothing else.\n"
             f"SHA-256 of {MANIFEST}: {self.sha256}\n"
-            "Compare it with the one that the holder has told: a manifest can be changed like any other file."
+            "Compare it with the hash that the holder has published: a manifest can be changed like any other file."
         )
 
 
 def verify_release(folder: str | Path) -> Verification:
     """Check a release folder against its manifest, for free: it reads public files only.
 
-    Every file that a release has is listed, there, and has the SHA-256 of the list; no other file is there, but for a
-    ledger. The schema is that of the model, the rows fit it, are the same in both files and as many as the manifest
-    says, and model, copy of the ledger and manifest tell of the same table and promise.
+    The checks: The manifest lists every file of a release. Each listed file exists and has the listed SHA-256. No other
+    file exists, except for a ledger. The schema is that of the model. The rows follow it, are the same in both files,
+    and are as many as the manifest says. Model, copy of the ledger and manifest agree on table and guarantee.
     """
     folder = Path(folder)
     try:
@@ -91,9 +92,9 @@ def verify_release(folder: str | Path) -> Verification:
     except OSError as error:
         if is_begun(folder):
             raise unfinished(folder) from None
-        raise ReadError(f"{folder / MANIFEST}: {error.strerror}", hint="a folder made by `gapless synth`") from None
+        raise ReadError(f"{folder / MANIFEST}: {error.strerror}", hint=_SYNTH_FOLDER) from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise ReadError(f"{folder / MANIFEST} is no manifest", hint="a folder made by `gapless synth`") from None
+        raise ReadError(f"{folder / MANIFEST} is no manifest", hint=_SYNTH_FOLDER) from None
     problems = list(_files(folder, hashes))
     if not problems:
         problems = list(_contents(folder, manifest))
@@ -106,7 +107,7 @@ def verify_release(folder: str | Path) -> Verification:
 
 
 def _files(folder: Path, hashes: dict[str, str]) -> Iterator[str]:
-    """What is wrong with the files by themselves."""
+    """Yield problems of single files: missing, changed, or not in the manifest."""
     if is_begun(folder):
         yield "the release is not finished"
     yield from (f"{name} is not in the manifest" for name in _NEEDED if name not in hashes)
@@ -126,12 +127,12 @@ def _files(folder: Path, hashes: dict[str, str]) -> Iterator[str]:
 
 
 def _cells(table: Table) -> list[NDArray[Any]]:
-    """The codes of each column, all gaps alike: Parquet has one null, and text a code for each kind of gap."""
+    """Return the codes of each column with one code for all gaps: Parquet has one null for all kinds of gaps."""
     return [np.minimum(codes, column.size) for codes, column in zip(table.codes, table.schema.columns, strict=True)]
 
 
 def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
-    """What does not agree among files that are all there: they might be of two releases."""
+    """Yield contradictions between the files, which may come from two releases."""
     try:
         schema, model = Schema.read(folder / SCHEMA), load(folder / MODEL)
         promise = _promise(parse_json(read_limited(folder / LEDGER, MAX_BYTES)))
@@ -151,15 +152,15 @@ def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
         == (paid.table, paid.protect)
         == (schema.name, paid.protect),
         f"{MANIFEST} promises something else than {LEDGER}": manifest.get("guarantee") == str(promise),
-        f"{MODEL} is private and {LEDGER} is not, or the other way round": promise.private == paid.private,
-        f"{MANIFEST} tells another number of rows": [manifest.get("rows")] * len(ROWS) == [len(t) for t in tables],
+        f"{MODEL} is private and {LEDGER} is not, or the reverse": promise.private == paid.private,
+        f"{MANIFEST} has another number of rows": [manifest.get("rows")] * len(ROWS) == [len(t) for t in tables],
         f"{' and '.join(ROWS)} hold different rows": all(map(np.array_equal, *(_cells(table) for table in tables))),
     }
     yield from (wrong for wrong, agrees in checks.items() if not agrees)
 
 
 def _promise(ledger: dict[str, Any]) -> Guarantee:
-    """What the copy of a ledger promises."""
+    """Return the guarantee in the copy of a ledger."""
     guarantee = ledger["guarantee"]
     epsilon = math.inf if guarantee["epsilon"] is None else guarantee["epsilon"]
     if not all(map(is_number, (epsilon, guarantee["delta"]))) or not all(

@@ -1,4 +1,4 @@
-"""Weights for synthetic rows that are there already, in one call: fit, write the rows with their weights."""
+"""Weights for existing synthetic rows, in one call: fit the weights, write the rows with them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class WeightedFile:
     """Synthetic rows that were written with their weights.
 
     Attributes:
-        path: the file of rows, the last column of which is `weight`.
-        statement: the file that says what was spent, beside it.
-        report: the page that shows what the weights do to the rows, beside it.
+        path: the file of rows, with `weight` as the last column.
+        statement: the privacy statement, a file beside it.
+        report: the page that shows the effect of the weights, a file beside it.
         weights: the weights.
-        guarantee: what is promised for all that the ledger has recorded.
-        balance: how the table's account stands, and where its ledger lies.
+        guarantee: the guarantee for all that the ledger has recorded.
+        balance: what is spent and left, and the path of the ledger.
     """
 
     path: Path
@@ -61,10 +61,10 @@ def weigh(
     Args:
         table: the sealed table.
         fake: a file of synthetic rows, or a release folder.
-        path: where to write them with their weights: a CSV (also .csv.gz, .tsv) or Parquet file.
-        spend: what may be spent: "10%" of the whole budget, or a loss, such as `table.ledger.left`.
-        method: how to weight; by default `CalibrationWeights()`.
-        notify: called with sentences for the holder.
+        path: the file to write, rows with weights: CSV (also .csv.gz, .tsv) or Parquet.
+        spend: what the weights may spend: "10%" of the whole budget, or a loss, such as `table.ledger.left`.
+        method: the method of weighting; by default `CalibrationWeights()`.
+        notify: called with messages for the data holder.
     """
     check_private(table, "weigh()")
     path, ledger = Path(path), table.ledger
@@ -98,10 +98,10 @@ def weigh(
 
 
 def check_weighing(schema: Schema, fake: str | Path, path: str | Path, *, ledger: Path) -> Table:
-    """The synthetic rows, after a look at what does not need the private table: a slip is told before it is read."""
+    """Read the synthetic rows, and check all that needs no private table, before that is read."""
     path = Path(path)
     rows = Table.read(rows_file(fake), schema)
-    rows.with_weights([1.0] * rows.rows)  # refuses a schema with a column of this name
+    rows.with_weights([1.0] * rows.rows)  # refuses a schema with a column `weight`
     check_ending(path)
     for written in (path, *_beside(path)):
         check_writable(written, distinct_from=(Path(fake), ledger, seal_of(ledger)), must_not_exist=True)
@@ -110,7 +110,7 @@ def check_weighing(schema: Schema, fake: str | Path, path: str | Path, *, ledger
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """The files of the statement and of the report."""
+    """Return the paths of the statement and of the report."""
     return path.with_name(f"{path.name}.privacy.md"), path.with_name(f"{path.name}.report.html")
 
 
@@ -121,12 +121,12 @@ def _statement(weights: Weights, path: Path, ledger: Ledger, schema: Schema, spe
         f"**{markdown(str(ledger.guarantee()))}**",
         "",
         f"- Weights: {markdown(str(weights))}.",
-        f"- Spent on the weights: {spent:.2f}% of the budget ({ledger.budget}); what made the rows is counted in the "
-        "promise if it stands in the same ledger, listed below.",
+        f"- Spent on the weights: {spent:.2f}% of the budget ({ledger.budget}). The guarantee also covers the release "
+        "of the rows if the same ledger, listed below, recorded it.",
         "- The weights are a function of the noisy values listed below and of the synthetic rows alone.",
         *(f"- Warning: {markdown(caution)}." for caution in (weights.caution,) if caution),
-        f"- Report: {markdown(path.name)}.report.html was made from the synthetic rows and their weights alone, for "
-        "free.",
+        f"- Report: {markdown(path.name)}.report.html was made from the synthetic rows and their weights alone. It "
+        "cost nothing.",
         "",
         *protection(ledger, schema),
         *recorded(ledger),

@@ -1,8 +1,7 @@
-"""The report of a release, and the page of weights.
+"""The report of a release, and the page of weights. Both use released values only, so they are free.
 
-The report of a release: how much noise is in it, and what was measured; from released values only, and free.
-
-The page of weights: how many rows they leave in effect, and what they do to columns and pairs; free.
+The report of a release shows how much noise is in it, and what was measured.
+The page of weights shows the effective number of rows, and the effect on columns and pairs.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from gapless.weights import Weights
 
 SeenOf = Callable[[int], float]
 Clarity = Literal["clear", "rough", "lost"]
-CLEAR, ROUGH = 0.10, 0.50  # a cell is clear, or rough, if it is known to within so much of itself; else it is lost
+CLEAR, ROUGH = 0.10, 0.50  # largest relative error (95%) of a clear and of a rough cell; others are lost
 _GRADES: dict[Clarity, Grade] = {"clear": "good", "rough": "fair", "lost": "poor"}
 _MOST_LISTED = 12
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyColumn:
-    """A column of the synthetic rows, and how far noise leaves its shares from the truth.
+    """A column of the synthetic rows, and the noise in its shares.
 
-    Rows are dealt out as near to the model's shares as whole numbers are, so that drawing them adds next to nothing.
+    Sampling rounds the model's shares to whole rows, so it adds almost no noise.
 
     Attributes:
-        shares: of the observed cells, in the synthetic rows.
-        noise_std: of the noise in a count, None if the column was not measured by itself.
-        rows: about how many private rows it was observed in, a released number.
-        mean: of a column of numbers that was measured, with half its 95 % interval for the population.
+        shares: the shares of the observed cells in the synthetic rows.
+        noise_std: the standard deviation of the noise in a count; None if the column was not measured by itself.
+        rows: the approximate number of private rows in which the column is observed, a released number.
+        mean: for a measured column of numbers, the mean and half its 95 % interval for the population.
     """
 
     column: Column
@@ -57,7 +56,7 @@ class NoisyColumn:
 
     @property
     def clarity(self) -> list[Clarity]:
-        """How well each cell is known, measured by its own size; of a column that was measured."""
+        """How well each cell of a measured column is known, relative to its size."""
         if self.noise_std is None:
             return []
         reach = 1.96 * self.std
@@ -68,28 +67,28 @@ class NoisyColumn:
 
     @property
     def std(self) -> float:
-        """The standard deviation of noise in a share; 0 if the column was not measured by itself."""
+        """The standard deviation of the noise in a share; 0 if the column was not measured by itself."""
         return (self.noise_std or 0.0) / self.rows
 
     @property
     def off(self) -> float:
-        """By how much of itself a mean cell is off: ±1.96 standard deviations of noise over the rows in it."""
+        """The relative error (95%) of a cell of average size."""
         return 1.96 * self.std * self.column.size
 
 
 def release_page(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int | None = None) -> str:
-    """How much noise is in a release, and what was measured, from released values only: free, and safe to publish.
+    """Return the report of a release, from released values only: free, and safe to publish.
 
-    It shows the synthetic rows alone. That they follow the model from which they were drawn says nothing about the
-    truth; the noise of the measurements does, and its size is public.
+    It shows the synthetic rows alone. Their distance from the model says nothing about the truth. The noise of the
+    measurements does, and its size is public.
 
     Args:
         model: the fitted model; its marginals and noise levels are released values.
         sample: the synthetic rows of the release, or the first of them.
-        ledger: whose promise is quoted.
-        rows: how many there are, if they are more.
+        ledger: the ledger whose guarantee is quoted.
+        rows: the number of synthetic rows, if `sample` has only the first.
     """
-    seen_of = cache(partial(_seen, model))  # in a large network each one takes a while
+    seen_of = cache(partial(_seen, model))  # slow in a large network
     columns = [
         _noisy_column(model, sample, place, seen_of) for place in range(len(sample.schema.columns))[:MOST_COLUMNS]
     ]
@@ -113,14 +112,14 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int
 
 
 _ORIGIN = (
-    "Released values only: the synthetic rows, the model, and the noise that the ledger lists. It cost nothing, and "
-    "says nothing about the private table that the release does not. So it says how noisy the rows are, not how close "
-    "they are to the truth: nobody may look at that for free. privacy.md has the whole statement."
+    "This page uses released values only: the synthetic rows, the model, and the noise that the ledger lists. It cost "
+    "nothing, and reveals nothing about the private table beyond the release. It shows how noisy the rows are, not how "
+    "close they are to the truth: a comparison with the truth would cost budget. privacy.md has the whole statement."
 )
 
 
 def _seen(model: FittedModel, place: int) -> float:
-    """The share of rows in which a column is observed, by the model; 1 where it is not known."""
+    """Return the model's share of rows in which a column is observed; 1 if it is unknown."""
     column = model.schema.columns[place]
     if model.gapped is None or not column.gaps:
         return 1.0
@@ -139,7 +138,7 @@ def _noisy_column(model: FittedModel, sample: Table, place: int, seen_of: SeenOf
 
 
 def _mean(sample: Table, column: Column, noise_std: float, rows: float) -> tuple[float, float] | None:
-    r"""The mean of a column's numbers, and 1.96 standard deviations of noise and sampling.
+    r"""Return the mean of a column's numbers, and 1.96 standard deviations of noise and sampling.
 
     With :math:`x_c` the middle of each cell the variance is
 
@@ -167,12 +166,11 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
     reach = 1.96 * float(np.median([column.noise_std for column in measured]))
     first = "" if shown == many else f" (the first {shown:,} are shown)"
     sentence = (
-        f"About {plural(max(0, round(model.total)), 'private row')}, {plural(many, 'synthetic one')}{first}, by "
+        f"About {plural(max(0, round(model.total)), 'private row')}, {plural(many, 'synthetic row')}{first}, method "
         f"{model.method}. Of {plural(len(clarities), 'cell')} in {plural(len(measured), 'column')}:"
     )
     meanings = {
-        "clear": f"known to within {CLEAR:.0%} of their own size; cells of about {plural(round(reach / CLEAR), 'row')} "
-        "and more",
+        "clear": f"known to within {CLEAR:.0%} of their size; cells of {plural(round(reach / CLEAR), 'row')} or more",
         "rough": f"known to within {ROUGH:.0%}",
         "lost": f"lost in noise; cells of fewer than about {plural(round(reach / ROUGH), 'row')}",
     }
@@ -191,7 +189,7 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
         )
         for column in sorted(measured, key=lambda column: -column.off)
     ]
-    head = ("column", "cells", "noise in a count", "of a mean cell", *_GRADES)
+    head = ("column", "cells", "noise in a count", "in % of an average cell", *_GRADES)
     return join(
         [
             tag(
@@ -211,13 +209,13 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
 
 
 _NOISE_EXPLAINED = (
-    "Noise: ±1.96 standard deviations of what was added to each count, so that 19 of 20 counts lie within; the "
-    "noisiest columns first. Tables of two columns are noisier: their cells are smaller."
+    "Noise: ±1.96 standard deviations of the noise that was added to each count. 19 of 20 counts are within this "
+    "range. The noisiest columns come first. Tables of two columns are noisier, because their cells are smaller."
 )
 
 
 def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
-    """What the release knows by measurement, and what it does not."""
+    """Return what was measured, and what was not."""
     names, many = model.schema.names, len(model.schema.columns)
     together = {frozenset(edge) for edge in model.facts.edges}
     apart = [
@@ -229,22 +227,22 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
     pairs = math.comb(many, 2)
     did = [
         f"{len(columns) - len(alone)} of {plural(len(columns), 'column')} by themselves."
-        + (f" The others have one cell, or follow from sets of columns: {listing(alone)}." if alone else ""),
+        + (f" The others have one cell, or are derived from sets of columns: {listing(alone)}." if alone else ""),
         f"{len(together)} of {plural(pairs, 'pair')} of columns together (structure.svg)." if pairs else "",
         f"How values lie inside the bins of {listing(model.within_bin_counts)}: bins were cut from that."
         if model.within_bin_counts
         else "",
     ]
     did_not = [
-        f"{plural(len(apart), 'pair')} of columns, derived from others and perhaps weaker than in the truth: "
+        f"{plural(len(apart), 'pair')} of columns, derived from other tables and possibly weaker than in the truth: "
         f"{listing(apart, most=_MOST_LISTED)}."
         if apart
         else "",
-        "Sets of more columns, unless they are listed below; and where in its bin a number lies"
-        + (", but for the columns named above." if model.within_bin_counts else ".")
-        + (f" Most rows lie in one bin of {listing(crowded)}." if crowded else ""),
+        "Larger sets of columns, unless they are listed below; and the position of a number in its bin"
+        + (", except for the columns named above." if model.within_bin_counts else ".")
+        + (f" One bin has most of the rows: {listing(crowded)}." if crowded else ""),
         "" if model.gapped is not None or not any(c.gaps for c in model.schema.columns) else "Which cells are missing.",
-        "What was missing and is filled here: it was drawn from the model, and no noise level covers that."
+        "Values that were missing and are filled here. They were sampled from the model; no noise level covers this."
         if any(column.gaps for column in model.schema.columns)
         else "",
         *model.facts.limits,
@@ -258,7 +256,7 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         ),
         tag(
             "details",
-            tag("summary", f"Everything that was measured, line by line ({len(model.facts.structure)})"),
+            tag("summary", f"All measurements, line by line ({len(model.facts.structure)})"),
             listed,
         )
         if model.facts.structure
@@ -267,7 +265,7 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
 
 
 def _rules(model: FittedModel) -> Html:
-    """What becomes of the schema's constraints."""
+    """Return what the release does with the schema's constraints."""
     rules = model.constraints()
     return section("Constraints", tag("ul", *(tag("li", rule) for rule in rules))) if rules else Html("")
 
@@ -277,10 +275,10 @@ def _rules(model: FittedModel) -> Html:
 
 def _columns(columns: Sequence[NoisyColumn], *, of: int) -> Html:
     text = (
-        "The synthetic rows in which a column is not missing. A whisker is a 95% interval for the share in the "
-        "population from which the private rows came: noise and sampling are in it, not what gaps hide. The model "
-        "reconciles many measurements, and so may differ a little from each. For anything but single columns: "
-        "gapless estimate."
+        "Bars: shares among the synthetic rows in which the column is not missing. Whiskers: 95% intervals for the "
+        "share in the population from which the private rows came. They cover noise and sampling, but not the values "
+        "that are missing. The model combines many measurements, so it may differ a little from each of them. For "
+        "estimates on several columns, use gapless estimate."
     )
     return section(
         "Columns",
@@ -320,7 +318,7 @@ def _gaps(model: FittedModel, seen_of: SeenOf) -> Html:
         std = None if noise is None else 1.96 * noise * math.sqrt(len(column.gaps)) / max(1.0, model.total)
         missing = percent(max(0.0, 1 - seen_of(place)))
         rows.append((column.name, missing, "–" if std is None else f"± {100 * std:.1f}"))
-    text = "The share of private rows in which a column is missing, by the model: noisy, and already paid for."
+    text = "The model's share of private rows in which a column is missing. It is noisy, and already paid for."
     head = ("column", "missing", "noise (95%), points")
     return section("Gaps", tag("p", text), tag("div", table(head, rows, right=(1, 2)), class_="wide keep"))
 
@@ -351,12 +349,12 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
         for pair in sorted(values, key=lambda pair: -values[pair])[:12]
     ]
     return section(
-        "What goes together",
+        "Associations",
         tag(
             "p",
-            "How strongly two columns go together in the synthetic rows, in hundredths: Spearman's ρ on a line, "
-            "without its sign, else Cramér's V. Noise changes these too, and what was not measured together may be "
-            "weaker than in the truth." + left_out(len(sample.schema.columns)),
+            "The association of two columns in the synthetic rows, in hundredths: Spearman's ρ without its sign for "
+            "two ordered columns, else Cramér's V. Noise changes these numbers. Columns that were not measured "
+            "together may be associated more strongly in the truth." + left_out(len(sample.schema.columns)),
         ),
         side(
             tag("div", heat_map("Associations", names, values, full=1.0, tooltips=tooltips), class_="wide keep"),
@@ -370,19 +368,19 @@ EDGES = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_PAIRS = 12
 
 _WEIGHTS_ORIGIN = (
-    "The synthetic rows and their weights, which are a function of released values. It cost nothing, and says nothing "
-    "about the private table that these do not: it shows what the weights change, not how close the rows are to the "
-    "truth."
+    "This page uses the synthetic rows and their weights, which are a function of released values. It cost nothing, "
+    "and reveals nothing more about the private table. It shows what the weights change, not how close the rows are to "
+    "the truth."
 )
 
 
 def weights_page(rows: Table, weights: Weights, ledger: Ledger) -> str:
-    """What weights do to public rows, from these alone: free, and safe to publish.
+    """Return the page of weights, from public rows and their weights alone: free, and safe to publish.
 
     Args:
         rows: the synthetic rows.
-        weights: one for each.
-        ledger: whose promise is quoted.
+        weights: one for each row.
+        ledger: the ledger whose guarantee is quoted.
     """
     mass = np.asarray(weights)
     title = f"Weights: {rows.schema.name}"
@@ -405,15 +403,15 @@ def weights_page(rows: Table, weights: Weights, ledger: Ledger) -> str:
 
 
 def _spread(weights: Weights) -> Html:
-    """How many rows, and how much of all weight, lie in which range."""
+    """Return the share of the rows, and of all weight, in each range of weights."""
     mass = np.asarray(weights)
     places = np.searchsorted(EDGES, mass, side="right") - 1
     names = [f"{low:g} to {high:g}" for low, high in pairwise(EDGES)]
     distributions = [np.bincount(places, given, minlength=len(EDGES)) / len(mass) for given in (None, mass)]
     both = ("share of the rows", "share of all weight")
     numbers = (
-        NumberCard("rows", len(mass), "as many as were given"),
-        NumberCard("rows in effect", round(weights.effective_rows), "a mean varies as if there were so many"),
+        NumberCard("rows", len(mass), "number of rows"),
+        NumberCard("rows in effect", round(weights.effective_rows), "a mean varies as with this many unweighted rows"),
         NumberCard("the heaviest row", weights.largest_share, "its share of all weight"),
     )
     chart = bars(
@@ -443,9 +441,9 @@ def _column(rows: Table, place: int, mass: Floats) -> ColumnCard:
 
 
 def _pairs(rows: Table, weights: Weights) -> Html:
-    """The pairs of columns that weights change most."""
+    """Return the pairs of columns that weights change most."""
     found = [pair for pair in compare_pairs(rows, rows, weights=weights) if pair.distance is not None]
     most = sorted(found, key=lambda pair: -(pair.distance or 0.0))[:MOST_PAIRS]
-    text = "Those that weights change most: the share of all weight that moved to another combination of cells."
+    text = "The pairs that weights change most: the share of all weight that moved to another combination of cells."
     lines = [(" × ".join(pair.columns), percent(pair.distance or 0.0)) for pair in most]
     return section("Pairs", tag("p", text), table(("columns", "moved"), lines, right=(1,))) if lines else Html("")

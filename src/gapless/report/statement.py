@@ -1,10 +1,8 @@
-"""The texts of a release: privacy statement, analysis guide, data dictionary.
+"""The texts of a release.
 
-The privacy statement, privacy.md: what is promised to whom, in words and numbers.
-
-The analysis guide of a release with copies: what they are for, what they support, and code that pools them.
-
-The data dictionary of a release: its columns and what their cells mean, from the schema alone.
+- Privacy statement, privacy.md: the guarantee, in words and numbers.
+- Analysis guide, analysis.md, of a release with copies: what they support, and code that pools them.
+- Data dictionary, dictionary.md: the columns and the meaning of their cells, from the schema alone.
 """
 
 from __future__ import annotations
@@ -33,27 +31,27 @@ from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
 from gapless.text import code, markdown, rounded_up, visible
 
-# What was checked about other ledgers for the same rows, and what nobody can know.
+# What was checked about other ledgers for the same rows, and what gapless cannot know.
 _OTHER_LEDGERS: dict[Coverage, str] = {
     "registered": (
-        "The files of the table are registered with this ledger, in the folder where they lie: gapless refuses another "
-        "ledger for them, also if they are written anew, renamed or read together with others. It cannot know of "
-        "copies of these files, of files that were moved to another folder or machine, of the same rows in a database "
-        "or a data frame, nor of releases that were made before the files were registered."
+        "The files of the table are registered with this ledger, in their folder. gapless refuses another ledger for "
+        "them, even if they are rewritten, renamed or read together with other files. gapless cannot know about copies "
+        "of these files, files that were moved to another folder or machine, the same rows in a database or a data "
+        "frame, or releases that were made before the files were registered."
     ),
     "unregistered": (
-        "The files of the table could not be registered with this ledger, because the folder where they lie cannot be "
-        "written to: gapless would not notice another ledger for the same files or for copies of them."
+        "The files of the table could not be registered with this ledger, because their folder is not writable. "
+        "gapless would not notice another ledger for the same files or for copies of them."
     ),
     "unknown": (
-        "The table was not read from files on the holder's machine, which could be registered with this ledger, but "
-        "from a data frame or a database: gapless would not notice another ledger for the same rows."
+        "The table was read from a data frame or a database. Only files on the holder's machine can be registered with "
+        "a ledger. gapless would not notice another ledger for the same rows."
     ),
 }
 
 
 def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int | None = None) -> Iterator[str]:
-    """The privacy statement, for the people in the data and for a review board."""
+    """Yield the lines of privacy.md, for the people in the data and for a review board."""
     many = sample.rows if rows is None else rows
     guarantee = ledger.guarantee()
     promises = guarantee if ledger.budget.ground_truth is None else ledger.ground_truth()
@@ -68,10 +66,10 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
     yield from (
         "## In plain words",
         "",
-        f"The rows in this release are synthetic. Whether or not {ledger.protect} of any one person is in the "
-        "original table, the release would have come out almost the same: the probability of anything that somebody "
-        f"could conclude from it changes by a factor of at most e^ε = {factor(guarantee.epsilon)}"
-        + (f", and by at most δ = {guarantee.delta:g} besides." if guarantee.delta else "."),
+        "The rows in this release are synthetic. The release would be almost the same with or without "
+        f"{ledger.protect} of any one person in the original table. The probability of any conclusion from it changes "
+        f"by a factor of at most e^ε = {factor(guarantee.epsilon)}"
+        + (f", plus at most δ = {guarantee.delta:g}." if guarantee.delta else "."),
         "",
         *protection(ledger, sample.schema),
         "## The numbers",
@@ -86,14 +84,14 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         *(f"- {markdown(line[0].upper() + line[1:])}." for line in model.constraints()),
         *(f"- Warning: {markdown(caution)}" for caution in (model.noise_warning(),) if caution),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
-        f"- Rows in this release: {many}. The model's own estimate of the size, used by default, is noisy.",
+        f"- Rows in this release: {many}. By default this is the model's noisy estimate of the number of rows.",
         "",
         *recorded(ledger),
     )
 
 
 def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
-    """What is weak about a ledger's promise, and whom and what it covers."""
+    """Yield the weaknesses of a ledger's guarantee, and what it protects."""
     for caution in ledger.cautions(expected_rows=schema.expected_rows):
         yield from (f"**Warning: {caution}**", "")
     yield from (
@@ -101,21 +99,21 @@ def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
         "",
         f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
         "- Protected: every cell of those rows, and which of their cells are missing.",
-        "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the "
-        "table, the method and its settings, and what is true of the population whether or not a person took part.",
+        "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the table, "
+        "the method and its settings, and facts about the population that hold whether or not a person took part.",
         "- Trust: the holder runs the software on a machine it trusts. Running times are out of scope.",
-        f"- Noise is drawn exactly, from the operating system's entropy: {'; '.join(_kinds_of_noise(ledger))}.",
+        f"- Noise: sampled exactly, from the operating system's entropy: {'; '.join(_kinds_of_noise(ledger))}.",
         "",
     )
 
 
 def recorded(ledger: Ledger) -> Iterator[str]:
-    """All entries of a ledger, as a table of a statement."""
+    """Yield all entries of a ledger, as a Markdown table."""
     yield from (
         "## Everything that this ledger has recorded",
         "",
-        "The promise covers what is listed here. Releases from the same table under another ledger "
-        "come on top, in full: figures that rest on gaps must not be added.",
+        "The guarantee covers what is listed here. Releases from the same table under another ledger add their full "
+        "privacy loss. Figures that rest on gaps must not be added up.",
         "",
         _OTHER_LEDGERS[ledger.coverage],
         "",
@@ -133,15 +131,15 @@ def recorded(ledger: Ledger) -> Iterator[str]:
 
 
 def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:
-    """What is said of noise, by the mechanisms that this ledger has recorded."""
+    """Yield a description of the noise of each mechanism that this ledger has recorded."""
     mechanisms = [mechanism_of(entry.mechanism) for entry in ledger.entries]
     yield from dict.fromkeys(mechanism.description for mechanism in mechanisms if mechanism is not None)
     if None in mechanisms:
-        yield "for an entry that a crash left half written nothing was read"
+        yield "for an entry that a crash left incomplete, nothing was read"
 
 
 def _other_deltas(ledger: Ledger) -> Iterator[str]:
-    """The promise at other δ, whatever is still to come."""
+    """Yield the guarantee of the whole budget at other values of δ."""
     if ledger.order != PURE and ledger.entries:
         promises = (f"ε = {rounded_up(ledger.epsilon_at(d), 3)} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
         yield f"- The whole budget at other δ: {', '.join(promises)}."
@@ -149,15 +147,16 @@ def _other_deltas(ledger: Ledger) -> Iterator[str]:
 
 # By `escape_formulas` of the schema.
 FORMULAS = {
-    True: "In text files (CSV) an apostrophe is put before names and text cells that begin with =, +, -, @, a tab or a "
-    "carriage return and go on, numbers excepted, so that no spreadsheet runs them. gapless reads them without it.",
-    False: "In text files (CSV) names and text cells are written as they are, also if a spreadsheet would run them as "
+    True: "In text files (CSV), names and text cells that a spreadsheet could run as a formula start with an "
+    "apostrophe. These are texts, other than numbers, that begin with =, +, -, @, a tab or a carriage return and have "
+    "more characters. gapless removes the apostrophe when it reads them.",
+    False: "In text files (CSV), names and text cells are written unchanged, even if a spreadsheet would run them as "
     "formulas.",
 }
 
 
 def dictionary(schema: Schema) -> Iterator[str]:
-    """The lines of dictionary.md."""
+    """Yield the lines of dictionary.md."""
     yield from (f"# Data dictionary: {markdown(schema.name)}", "")
     if schema.description:
         yield from (markdown(schema.description), "")
@@ -224,7 +223,7 @@ _SPECIAL = frozenset('"$`\\!')
 
 
 class _Example(NamedTuple):
-    """Something that the release supports: a formula in R, which of its coefficients, and a question twice."""
+    """An estimate that the release supports: a formula in R, its coefficient, and a question in Python and as text."""
 
     formula: str
     coefficient: int
@@ -233,9 +232,12 @@ class _Example(NamedTuple):
 
 
 def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
-    """A mean by the other column with the fewest cells, else a share; of one column if none were counted together."""
+    """Return a mean by the other column with the fewest cells, else a proportion.
+
+    It is about one column if no columns were counted together.
+    """
     known = {place for columns in together for place in columns} or set(range(len(schema.columns)))
-    formulas = FormulaEscapes(schema)  # R sees names and cells as text files have them
+    formulas = FormulaEscapes(schema)  # R reads names and cells as text files have them
 
     def in_r(name: str) -> str:
         return _in_backticks(formulas.names.get(name, name))
@@ -255,7 +257,7 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
             )
     first, second = together[0][:2] if together else (None, 0)
     column = schema.columns[second]
-    if isinstance(column, Boolean):  # R reads true, T and the like as its own, other spellings as texts
+    if isinstance(column, Boolean):  # R reads true, T and the like as logical, other spellings as text
         cell, test = "true", f"%in% c(TRUE, {str((column.spelling or ('false', 'true'))[1])!r})"
     else:
         cell = column.cells[0]
@@ -271,14 +273,14 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
 
 
 def _in_r(example: _Example, varying: str) -> Iterator[str]:
-    """The code, with names of columns put in at once: whatever they are, nothing in them is put in for again."""
+    """Yield the code in R. All names are filled in at once, so that no name is taken for a placeholder."""
     known = example._asdict() | {"varying": varying}
     for line in (_R + _R_REPLICATES * bool(varying)).splitlines():
         yield _PLACE.sub(lambda place: str(known[place[1]]), line)
 
 
 def _in_backticks(name: str) -> str:
-    r"""A name of R: a backslash, a backtick and what is not printed are escaped.
+    r"""Quote a name for R. Backslashes, backticks and unprintable characters are escaped.
 
     >>> print(_in_backticks("a`b"))
     `a\`b`
@@ -287,12 +289,12 @@ def _in_backticks(name: str) -> str:
 
 
 def _in_shell(text: str) -> str:
-    """A question as one word, between double quotes where a shell takes it as it is."""
+    """Quote a question for a shell, in double quotes where these are enough."""
     return quote(text) if _SPECIAL.intersection(text) else f'"{text}"'
 
 
 def analysis_guide(copies: Copies) -> Iterator[str]:
-    """The guide, for those who analyse the rows."""
+    """Yield the lines of analysis.md, for analysts of the rows."""
     model, schema = copies.model, copies.model.schema
     together = sorted(sorted(columns) for columns in copies.measurements.jointly_measured(schema) if len(columns) > 1)
     tables = [" × ".join(schema.names[c] for c in columns) for columns in together]
@@ -305,23 +307,23 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
     yield from (
         f"# How to analyse {markdown(schema.name)}",
         "",
-        "A synthetic table that is treated as if it were real gives intervals that are too narrow: the noise that "
-        f"protects people is not in them. So there are {len(copies)} copies, of which each might have been released "
-        "instead. Do the analysis with every copy and pool the results: estimates with honest 95 % intervals for the "
-        "population from which the private rows were drawn. All this is computed from released values: it cost "
+        "If you analyse a synthetic table as if it were real, the intervals are too narrow: they do not include the "
+        f"privacy noise. So this release has {len(copies)} copies. Each of them could have been released instead. Run "
+        "the analysis on every copy and pool the results. You get estimates with valid 95 % intervals for the "
+        "population from which the private rows were drawn. The copies are computed from released values, so they cost "
         "nothing.",
         "",
-        "- `copies.csv.gz`: all copies, told apart by the first column, `copy`.",
-        "- `model_rows.csv.gz`: many rows of the model without a second noise, with which copies are compared.",
-        *([f"- `replicates.csv.gz`: as many tables, for estimates that look at {varying}."] if varying else []),
-        "- `synthetic.csv` is one table, for a look, for testing code and for training. It is no copy.",
+        "- `copies.csv.gz`: all copies; the first column, `copy`, is the number of the copy.",
+        "- `model_rows.csv.gz`: many rows of the model without added noise. Compare the copies with these rows.",
+        *([f"- `replicates.csv.gz`: as many tables, for estimates that use {varying}."] if varying else []),
+        "- `synthetic.csv`: one table, to look at, to test code and to train models. It is not a copy.",
         "",
         "## What can be estimated",
         "",
-        "Columns by themselves, and columns that were measured together in one table: "
+        "Single columns, and columns that were measured together in one table: "
         + (f"{markdown(', '.join(tables))}." if tables else "none.")
-        + " A linear regression needs each two of its columns in one of them. Anything else follows from assumptions "
-        "and has no interval: not supported by this release.",
+        + " A linear regression needs every two of its columns in one of these tables. Other estimates rest on "
+        "assumptions of the model. They have no interval and are not supported by this release.",
         "",
         "## Python",
         "",
@@ -332,8 +334,9 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         f"print(gl.pool(copies, {example.question}))  # or Proportion, Median, Quantile",
         "```",
         "",
-        "It says what is supported; `lambda table: smf.ols(…, table.to_pandas()).fit()` in place of the question is a "
-        f"regression. Without Python: {code(f'gapless estimate . {_in_shell(example.text)}')}.",
+        "The result states what is supported. For a regression, pass `lambda table: smf.ols(…, "
+        "table.to_pandas()).fit()` in place of the question. Without Python, run "
+        f"{code(f'gapless estimate . {_in_shell(example.text)}')}.",
         "",
         "## R",
         "",
@@ -341,13 +344,13 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         *_in_r(example, varying),
         "```",
         "",
-        "R knows less than `gapless estimate` does: not what hangs on values inside bins, which groups noise hides, "
-        "which counts were below zero, or how freely gaps of a mixture are told. Where it matters, as for means of a "
-        "long tail, take the intervals of `gapless estimate`.",
+        "The code in R has less information than `gapless estimate`. It does not know the effect of values inside "
+        "bins, the groups that are lost in noise, the counts below zero, or how loosely a mixture follows the rates of "
+        "gaps. Where this matters, as for means of a column with a long tail, use the intervals of `gapless estimate`.",
         "",
-        f"Method: {markdown(model.method)}. Noise and sampling are in the intervals"
+        f"Method: {markdown(model.method)}. The intervals cover noise and sampling"
         + (", and gaps that are missing at random" if gaps else "")
-        + ". What is not: where in its bin a number lies, if bins were declared; that the columns measured together "
-        "are the right ones.",
+        + ". They do not cover the position of a number in its bin, if bins were declared, or the choice of the "
+        "columns that were measured together.",
         "",
     )

@@ -132,11 +132,11 @@ def test_tasks_and_the_promise_of_a_ledger(tmp_path):
     assert {task.label for task in result.tasks} <= set(SCHEMA.names)
     assert result["F1 of nine classifiers"].best is not None
     assert 0 <= result["detection AUC"].value <= 1
-    assert steps[-1][0] == "telling rows apart"
+    assert steps[-1][0] == "detection"
     assert 0.5 < steps[-1][1] / steps[-1][2] < 1
     result.write(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    for word in ("What can be learned", "histogram boosting", "Privacy", "This page is not in it"):
+    for word in ("Prediction", "histogram boosting", "Privacy", "It does not cover this page"):
         assert word in text
 
 
@@ -157,7 +157,7 @@ def test_the_report_of_a_release_reads_released_values_only(tmp_path):
             assert "not how close they are to the truth" in text
             assert NASTY not in text
         assert table.ledger.spent == before
-    assert ", 0 synthetic ones" in release_page(model, model.sample(0), table.ledger)
+    assert ", 0 synthetic rows" in release_page(model, model.sample(0), table.ledger)
 
 
 def test_the_report_leads_with_noise_by_the_size_of_cells_and_shows_no_model_beside_its_rows(tmp_path):
@@ -225,7 +225,7 @@ def test_a_model_too_large_to_be_asked_still_has_a_report(tmp_path, monkeypatch)
     model = gl.Independent().fit(table, spend=table.ledger.left)
 
     def refuse(*_, **__):
-        raise gl.errors.ModelError("too large", hint="none")
+        raise gl.errors.ModelError("too large", hint="fit a smaller model")
 
     monkeypatch.setattr(type(model), "marginal", refuse)
     text = release_page(model, model.sample(50, seed=1), table.ledger)

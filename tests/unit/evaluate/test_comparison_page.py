@@ -68,5 +68,5 @@ def test_exact_and_noisy_pages_look_different_and_explain_what_is_empty(tmp_path
     )
     assert 'class="note warn"' not in noisy
     assert "Shown: 1 of 6 pairs; the others were not measured" in noisy
-    assert "; noise leaves open " in noisy
+    assert "; with noise " in noisy
     assert '<p class="soft">About ' in noisy

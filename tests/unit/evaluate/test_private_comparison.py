@@ -1,4 +1,4 @@
-"""Comparisons with a private table: noisy, paid for, and honest about what noise leaves open."""
+"""Comparisons with a private table: noisy, paid for, and with intervals for the noise."""
 
 import json
 import math
@@ -65,7 +65,12 @@ def test_a_private_table_is_compared_by_noisy_counts_and_pays(tmp_path, budget):
     assert len(result.pairs) == 6
     result.write(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    for word in ("Noisy numbers, paid with 30.00% of the budget", "Free:", "noise leaves open", "2,000 rows compared"):
+    for word in (
+        "Noisy numbers, paid with 30.00% of the budget",
+        "and this page, is free",
+        "with noise: ",
+        "2,000 rows compared",
+    ):
         assert word in text
     json.dumps(result.to_dict(), allow_nan=False)
 

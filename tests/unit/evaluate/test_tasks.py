@@ -106,6 +106,6 @@ def test_learning_without_scikit_learn_names_the_package_to_install(monkeypatch)
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(
-        gl.errors.ReadError, match=r"scikit-learn is not installed\n  Try: pip install 'gapless\[learn\]'"
+        gl.errors.ReadError, match=r"scikit-learn is not installed\n  Try: run pip install 'gapless\[learn\]'"
     ):
         ev.f1_scores(mixed(50, 0), mixed(50, 1))

@@ -94,12 +94,12 @@ def test_each_disaster_is_named_by_its_number(ruined):
 def test_the_verdict_comes_first_and_a_second_sample_is_explained(ruined):
     text = str(ruined)
     assert text.index("Not for ") < text.index("one-way distance")
-    assert "A second sample: about what as many other people" in text
+    assert "Second sample: about the score of as many other people" in text
     assert "  poor  best 0" in text
     page = comparison_page(ruined)
     assert page.index("In plain words") < page.index("<h2>Scores</h2>") < page.index("<h2>Columns</h2>")
     assert page.index("Not for") < page.index("Good for")
-    assert "A second sample: about what as many other people" in page
+    assert "Second sample: about the score of as many other people" in page
     assert page.count('<span class="mark poor">poor</span>') > 10  # a word with every colour
     scores = page.partition("<h2>Scores</h2>")[2].partition("</section>")[0]
     assert scores.index(">poor<") < scores.index(">good<") < scores.index("Wasserstein distance, rows")  # worst first

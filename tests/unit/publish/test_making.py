@@ -29,7 +29,7 @@ def test_a_release_with_more_rows_than_are_drawn_at_once_is_written_part_by_part
     assert release.rows == 250
     assert gl.publish.verify_release(release.folder).problems == ()
     assert "- Rows in this release: 250." in (release.folder / "privacy.md").read_text()
-    assert "250 synthetic ones (the first 100 are shown)" in (release.folder / "report.html").read_text()
+    assert "250 synthetic rows (the first 100 are shown)" in (release.folder / "report.html").read_text()
     drawn = gl.Table.read(release.folder / "synthetic.csv", release.model.schema)
     assert drawn.rows == 250
     first = release.model.sample(100, seed=4)

@@ -146,10 +146,10 @@ def test_a_release_lost_in_noise_has_a_warning(tmp_path, rows, lost):
 
 
 def test_the_statement_covers_other_ledgers(tmp_path):
-    frame = "from a data frame or a database: gapless would not notice another ledger for the same rows."
+    frame = "The table was read from a data frame or a database."
     assert frame in statement(private(ROWS, SCHEMA, tmp_path))
     (tmp_path / "letters.csv").write_text("x0,x1\n" + "a,b\nb,c\n" * 50)
     text = statement(gl.read(tmp_path / "letters.csv", SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0, 1e-6)))
-    assert "are registered with this ledger, in the folder where they lie: gapless refuses another ledger" in text
-    assert "It cannot know of copies of these files, of files that were moved to another folder or machine" in text
+    assert "are registered with this ledger, in their folder. gapless refuses another ledger" in text
+    assert "gapless cannot know about copies of these files, files that were moved to another folder or machine" in text
     assert frame not in text
