@@ -96,7 +96,7 @@ def test_a_release_states_what_was_checked_and_has_no_register(folder, run_here)
     assert run_here("verify", "release")[0] == 0
     statement = (folder / "release/privacy.md").read_text(encoding="utf-8")
     assert "registered with this ledger" in statement
-    assert "It cannot know of copies of these files" in statement
+    assert "gapless cannot know about copies of these files" in statement
     identity = json.loads((folder / "big" / REGISTER).read_text().splitlines()[1])["ledger"]["identity"]
     for path in (folder / "release").iterdir():
         content = path.read_bytes()

@@ -234,7 +234,7 @@ def test_given_on_the_command_line(release):
     for given, code, message in (
         (["sex=Q"], 2, "column 'sex' has no cell 'Q'"),
         (["sex"], 2, "--given sex is no column with its value, or repeats a column. Try: write --given sex=female"),
-        (["age=3", "age=4"], 2, "each column once"),
+        (["age=3", "age=4"], 2, "or repeats a column"),
         (["size=3"], 2, "no column 'size' in the schema"),
     ):
         options = [word for value in given for word in ("--given", value)]

@@ -15,11 +15,12 @@ import typer
 from typer.core import TyperGroup
 
 from gapless import __version__
+from gapless.cli import options
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch_ledger
-from gapless.cli.terminal import console, label, notes, without_passwords
+from gapless.cli.terminal import console, label, notes, print_result, without_passwords
 from gapless.errors import BudgetError, ReadError, SchemaError
 
 if TYPE_CHECKING:
@@ -59,101 +60,10 @@ schema_app = typer.Typer(no_args_is_help=True, help="Schemas: the public facts a
 app.add_typer(schema_app, name="schema")
 app.command(epilog=EXAMPLE)(ledger)
 
-_INPUT = "A CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) or .xlsx file"
-Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_INPUT}.")]
-RowsOutput = Annotated[
-    Path, typer.Option("--output", "-o", help="A CSV (.csv, .csv.gz, .tsv) or Parquet (.parquet) file.")
-]
-ReleaseOrModel = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder, or a model file.")]
-
-
-def _file_or_url(text: str) -> Any:
-    """Return a path, or the URL of a database unchanged: a path would lose a slash of it."""
-    from gapless.data.io.address import is_database
-
-    return text if is_database(text) else Path(text)
-
-
-PrivateData = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        parser=_file_or_url,
-        help=f"{_INPUT}; or postgresql://user@host/database, with --query.",
-    ),
-]
-Query = Annotated[
-    str | None,
-    typer.Option(
-        "--query",
-        help='SQL query that reads the rows from a database: "select age, sex from people".',
-        show_default=False,
-    ),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        help="Where to count rows: memory, disk, duckdb, sql or spark. Default: in place; a file in memory.",
-        show_default=False,
-    ),
-]
-SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, a TOML file.")]
-Epsilon = Annotated[float | None, typer.Option(help="Privacy budget ε of a new ledger.")]
-Delta = Annotated[
-    float | None,
-    typer.Option(
-        help="Privacy budget δ of a new ledger: 1e-6 is usual; 0 is pure differential privacy, with more noise."
-    ),
-]
-Spend = Annotated[
-    str | None, typer.Option(help="Share of the whole budget to spend: 50%, or 50. Default: all that is left.")
-]
-LedgerOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger",
-        help="The table's ledger; created if there is none. Default: beside DATA, people.ledger for people.csv.",
-        show_default=False,
-    ),
-]
-Method = Annotated[str, typer.Option("--method", "-m")]  # FitCommand writes the help of these two
-MissingOption = Annotated[str | None, typer.Option("--missing")]
-Always = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN+COLUMN",
-        help="Always measure these columns jointly (AIM only); needed for confidence intervals on them. Repeatable.",
-    ),
-]
-Seed = Annotated[int | None, typer.Option(min=0, help="Seed of the sample, to repeat it. Noise cannot be seeded.")]
-NumberOfRows = Annotated[
-    int | None,
-    typer.Option("--rows", min=0, help="Number of rows to sample. Default: the noisy number of private rows."),
-]
-GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to sample the gaps too.")]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of a text file, if the schema has none.", show_default="utf-8")
-]
-ExpectedRows = Annotated[
-    int | None,
-    typer.Option(
-        "--expected-rows",
-        min=1,
-        help="Approximate number of rows, if public; used by auto. Default: expected_rows of the schema.",
-        show_default=False,
-    ),
-]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print what was measured, and how much noise was added.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 @app.callback(invoke_without_command=True)
 def _version(
-    ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    ctx: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
 ) -> None:
     if version:
         console.print(f"gapless {__version__}")
@@ -208,12 +118,12 @@ def _program() -> str:
 
 @schema_app.command("draft", epilog="Example: `gapless schema draft people.csv -o people.toml`")
 def schema_draft(
-    data: Data,
+    data: options.Data,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: print the schema.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the table; a ledger identifies it by this name.")] = None,
-    encoding: Encoding = None,
+    encoding: options.Encoding = None,
     max_levels: Annotated[
         int, typer.Option("--max-levels", min=1, help="Leave out text columns with more different cells.")
     ] = 60,
@@ -239,7 +149,9 @@ def schema_draft(
 
 
 @app.command(epilog="Example: `gapless check people.csv --schema people.toml`")
-def check(data: Data, schema: SchemaOption, encoding: Encoding = None, as_json: Json = False) -> None:
+def check(
+    data: options.Data, schema: options.SchemaOption, encoding: options.Encoding = None, as_json: options.Json = False
+) -> None:
     """Check your own data: violations of the schema and gap patterns. For the data holder only, not for release."""
     from gapless.schema import Schema
 
@@ -260,29 +172,29 @@ def check(data: Data, schema: SchemaOption, encoding: Encoding = None, as_json: 
     "~/.pgpass",
 )
 def synth(
-    data: PrivateData,
-    schema: SchemaOption,
+    data: options.PrivateData,
+    schema: options.SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder.")],
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    method: Method = "auto",
-    missing: MissingOption = None,
-    always: Always = None,
-    gaps: GapsOption = "filled",
-    rows: NumberOfRows = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    method: options.Method = "auto",
+    missing: options.MissingOption = None,
+    always: options.Always = None,
+    gaps: options.GapsOption = "filled",
+    rows: options.NumberOfRows = None,
     copies: Annotated[
         int | None,
         typer.Option("--copies", min=2, help="Number of copies for inference to add, with a guide to pool them."),
     ] = None,
-    seed: Seed = None,
-    ledger: LedgerOption = None,
-    spend: Spend = None,
-    encoding: Encoding = None,
-    engine: Engine = None,
-    query: Query = None,
-    expected_rows: ExpectedRows = None,
-    verbose: Verbose = False,
-    as_json: Json = False,
+    seed: options.Seed = None,
+    ledger: options.LedgerOption = None,
+    spend: options.Spend = None,
+    encoding: options.Encoding = None,
+    engine: options.Engine = None,
+    query: options.Query = None,
+    expected_rows: options.ExpectedRows = None,
+    verbose: options.Verbose = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
     from gapless.publish import ReleaseOptions, check_release, release
@@ -292,7 +204,7 @@ def synth(
     options = _fit_options(method, missing, always, expected_rows)
     options |= {"gaps": _gaps(gaps), "rows": rows, "copies": copies, "seed": seed}
     check_spend(spend)
-    source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source = private_source(data, public, ledger, epsilon, delta, encoding=encoding, engine=engine, query=query)
     # Refuse what public facts rule out before the table is read and a ledger is made.
     source.check()
     checked = ReleaseOptions(**options)
@@ -300,13 +212,9 @@ def synth(
     with progress_bar(method) as progress:
         table = source.read(progress)
         made = release(table, output, spend=spend_or_rest(spend, table), progress=progress, notify=notify, **options)
-    if as_json:
-        written = {"folder": str(output), "files": made.files, "rows": made.rows}
-        print(json.dumps(written | made.balance.to_dict()))
-        return
-    if verbose:
-        console.print(f"{made.model.describe()}\n")
-    console.print(str(made))
+    written = {"folder": str(output), "files": made.files, "rows": made.rows} | made.balance.to_dict()
+    description = f"{made.model.describe()}\n\n" if verbose else ""
+    print_result(written, f"{description}{made}", as_json=as_json)
 
 
 @app.command(
@@ -314,21 +222,21 @@ def synth(
     epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --delta 1e-6 --spend 50% -o people.model`",
 )
 def fit(
-    data: PrivateData,
-    schema: SchemaOption,
+    data: options.PrivateData,
+    schema: options.SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    method: Method = "auto",
-    missing: MissingOption = None,
-    always: Always = None,
-    ledger: LedgerOption = None,
-    spend: Spend = None,
-    encoding: Encoding = None,
-    engine: Engine = None,
-    query: Query = None,
-    expected_rows: ExpectedRows = None,
-    as_json: Json = False,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    method: options.Method = "auto",
+    missing: options.MissingOption = None,
+    always: options.Always = None,
+    ledger: options.LedgerOption = None,
+    spend: options.Spend = None,
+    encoding: options.Encoding = None,
+    engine: options.Engine = None,
+    query: options.Query = None,
+    expected_rows: options.ExpectedRows = None,
+    as_json: options.Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
     from gapless.publish import ReleaseOptions, check_model_path, save_model
@@ -337,20 +245,15 @@ def fit(
     public = Schema.read(schema)
     options = _fit_options(method, missing, always, expected_rows)
     check_spend(spend)
-    source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source = private_source(data, public, ledger, epsilon, delta, encoding=encoding, engine=engine, query=query)
     source.check()
     ReleaseOptions(**options).check(public, source.budget)
     check_model_path(output, ledger=source.ledger)
     with progress_bar(method) as progress:
         table = source.read(progress)
         made = save_model(table, output, spend=spend_or_rest(spend, table), progress=progress, notify=notify, **options)
-    if as_json:
-        written = {"model": str(made.path), "guarantee": asdict(made.guarantee)}
-        print(json.dumps(written | made.balance.to_dict()))
-        return
-    console.print(made.model.describe())
-    console.print(str(made.guarantee))
-    console.print(str(made.balance))
+    written = {"model": str(made.path), "guarantee": asdict(made.guarantee)} | made.balance.to_dict()
+    print_result(written, f"{made.model.describe()}\n{made.guarantee}\n{made.balance}", as_json=as_json)
 
 
 @app.command(
@@ -358,16 +261,16 @@ def fit(
     "From a model file: `gapless sample people.model --rows 1000 -o fake.csv`"
 )
 def sample(
-    release: ReleaseOrModel,
-    output: RowsOutput,
-    rows: NumberOfRows = None,
-    seed: Seed = None,
-    gaps: GapsOption = "filled",
+    release: options.ReleaseOrModel,
+    output: options.RowsOutput,
+    rows: options.NumberOfRows = None,
+    seed: options.Seed = None,
+    gaps: options.GapsOption = "filled",
     given: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN=VALUE", help="Fix a column to a value, or to a cell, in every row. Repeatable."),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Sample synthetic rows from the model of a release. Free, as often as you like."""
     from gapless.files import check_writable
@@ -379,26 +282,20 @@ def sample(
         drawn = model_of(release).write_sample(
             output, rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []), progress=progress
         )
-    if as_json:
-        print(json.dumps({"file": str(output), "rows": drawn}))
-    else:
-        console.print(f"{plural(drawn, 'row')} in {output}")
+    print_result({"file": str(output), "rows": drawn}, f"{plural(drawn, 'row')} in {output}", as_json=as_json)
 
 
 @app.command(epilog="Example: `gapless verify release/`")
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A release folder, as `gapless synth` makes it.")],
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check a release against its manifest: no file missing, changed or added, and all from one release."""
     from gapless.publish import verify_release
 
     with spinner("verifying"):
         result = verify_release(folder)
-    if as_json:
-        print(json.dumps(result.to_dict()))
-    else:
-        console.print(str(result))
+    print_result(result.to_dict(), str(result), as_json=as_json)
     if result.problems:
         raise typer.Exit(1)
 
@@ -429,16 +326,14 @@ class Source:
     schema: Schema
     ledger: Path
     budget: Budget | None
-    encoding: str | None
-    engine: str | None
-    query: str | None
+    reading: dict[str, str | None]  # encoding, engine and query of `gapless.read`
 
     def check(self) -> None:
         """Refuse data that do not exist, and a new ledger without a budget."""
         from gapless.data.io.reading import check_data
         from gapless.privacy.ledger import check_has_budget
 
-        check_data(self.data, self.engine)
+        check_data(self.data, self.reading.get("engine"))
         check_has_budget(self.ledger, self.budget)
 
     def read(self, progress: Progress | None = None) -> PrivateTable:
@@ -448,34 +343,19 @@ class Source:
 
         if progress is not None:
             progress("reading", 0, 1)
-        return read(
-            self.data,
-            self.schema,
-            protect=Rows(self.schema.rows_per_person),
-            budget=self.budget,
-            ledger=self.ledger,
-            encoding=self.encoding,
-            engine=self.engine,
-            query=self.query,
-        )
+        protect = Rows(self.schema.rows_per_person)
+        return read(self.data, self.schema, protect=protect, budget=self.budget, ledger=self.ledger, **self.reading)
 
 
 def private_source(
-    data: Any,
-    schema: Schema,
-    ledger: Path | None,
-    epsilon: float | None,
-    delta: float | None,
-    encoding: str | None,
-    engine: str | None,
-    query: str | None,
+    data: Any, schema: Schema, ledger: Path | None, epsilon: float | None, delta: float | None, **reading: str | None
 ) -> Source:
     """Return the table with its ledger and budget, and watch the ledger: a stopped command reports what it spent."""
     from gapless.data.io.reading import ledger_beside
 
     place = ledger or ledger_beside(data)
     watch_ledger(place)
-    return Source(data, schema, place, _budget(place, epsilon, delta), encoding, engine, query)
+    return Source(data, schema, place, _budget(place, epsilon, delta), reading)
 
 
 def _budget(ledger: Path, epsilon: float | None, delta: float | None) -> Budget | None:

@@ -12,21 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.cli.app import (
-    Delta,
-    Encoding,
-    Engine,
-    Epsilon,
-    Json,
-    LedgerOption,
-    PrivateData,
-    Query,
-    SchemaOption,
-    app,
-    notify,
-    private_source,
-    spinner,
-)
+from gapless.cli import options
+from gapless.cli.app import app, notify, private_source, spinner
 from gapless.cli.terminal import console, notes
 from gapless.errors import GaplessError, QuestionError, ReadError
 from gapless.files import MEGABYTE, read_limited
@@ -54,8 +41,8 @@ COMMENT = re.compile(r"""^((?:[^#"']|"[^"]*"|'[^']*')*)#.*""")  # a # within quo
 
 @app.command(epilog=EXAMPLES)
 def ask(
-    data: PrivateData,
-    schema: SchemaOption,
+    data: options.PrivateData,
+    schema: options.SchemaOption,
     spend: Annotated[
         str,
         typer.Option(help="Share of the whole budget for all questions together, such as 10%; they share it evenly."),
@@ -75,12 +62,12 @@ def ask(
     scheme: Annotated[str | None, typer.Option(help="For knn: nearest, mean or majority.")] = None,
     cover: Annotated[str | None, typer.Option(help="For knn: columns of --on for a faster, wider bound.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="For hot-deck: how often a row may be a donor.")] = None,
-    ledger: LedgerOption = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    encoding: Encoding = None,
-    engine: Engine = None,
-    query: Query = None,
+    ledger: options.LedgerOption = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    encoding: options.Encoding = None,
+    engine: options.Engine = None,
+    query: options.Query = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Print the expected noise; reads and spends nothing.")
     ] = False,
@@ -93,7 +80,7 @@ def ask(
             show_default=False,
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Answer questions under the ledger: counts, proportions, sums, means, variances and quantiles, also by group."""
     from gapless.privacy import Ledger
@@ -109,7 +96,7 @@ def ask(
     public = Schema.read(schema)
     questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = percent_of(spend)
-    source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source = private_source(data, public, ledger, epsilon, delta, encoding=encoding, engine=engine, query=query)
     check_has_budget(source.ledger, source.budget)
     # Refuse questions that cannot be answered, or not with this share, before anything is read.
     promise = source.budget or Ledger.open(source.ledger).budget

@@ -8,16 +8,17 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.app import Json, ReleaseOrModel, Seed, app, progress_bar
+from gapless.cli import options
+from gapless.cli.app import app, progress_bar
 from gapless.cli.hints import to_cli_hint
-from gapless.cli.terminal import console
+from gapless.cli.terminal import console, print_result
 
 Many = Annotated[int, typer.Option("--copies", min=2, help="Number of copies: 5 are enough, 20 are better.")]
 
 
 @app.command(epilog="Example: `gapless copies release/ -o copies.csv.gz`")
 def copies(
-    release: ReleaseOrModel,
+    release: options.ReleaseOrModel,
     output: Annotated[
         Path,
         typer.Option(
@@ -25,8 +26,8 @@ def copies(
         ),
     ],
     many: Many = 20,
-    seed: Seed = None,
-    as_json: Json = False,
+    seed: options.Seed = None,
+    as_json: options.Json = False,
 ) -> None:
     """Write copies of a release for inference: their differences show the effect of noise. Free."""
     from gapless.files import check_writable
@@ -36,10 +37,8 @@ def copies(
         check_writable(output, must_not_exist=True)
     with progress_bar("learning") as progress:
         written = model_of(release).copies(many, seed=seed, progress=progress).write(output)
-    if as_json:
-        print(json.dumps({"files": [str(path) for path in written], "copies": many}))
-    else:
-        console.print(f"{many} copies in {output}. Nothing was spent.")
+    files = {"files": [str(path) for path in written], "copies": many}
+    print_result(files, f"{many} copies in {output}. Nothing was spent.", as_json=as_json)
 
 
 @app.command(
@@ -47,11 +46,11 @@ def copies(
     'More: `"proportion(smoker == true) where age >= 20"` · `"median(income) by sex"` · `"quantile(income, 0.9)"`'
 )
 def estimate(
-    release: ReleaseOrModel,
+    release: options.ReleaseOrModel,
     questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help='Such as "mean(income) by sex".')],
     many: Many = 20,
-    seed: Seed = None,
-    as_json: Json = False,
+    seed: options.Seed = None,
+    as_json: options.Json = False,
 ) -> None:
     """Estimate from a release, with intervals that cover noise, sampling and gaps. Free: no private row is read."""
     from gapless.inference import columns_used, pool

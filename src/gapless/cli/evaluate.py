@@ -8,21 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.cli.app import (
-    Data,
-    Encoding,
-    Json,
-    RowsOutput,
-    SchemaOption,
-    app,
-    check_spend,
-    notify,
-    private_source,
-    progress_bar,
-    spinner,
-)
+from gapless.cli import options
+from gapless.cli.app import app, check_spend, notify, private_source, progress_bar, spinner
 from gapless.cli.hints import to_cli_hint
-from gapless.cli.terminal import console, notes
+from gapless.cli.terminal import console, notes, print_result
 from gapless.errors import ReadError
 
 if TYPE_CHECKING:
@@ -41,7 +30,7 @@ def evaluate(
     fake: Annotated[
         Path, typer.Argument(metavar="FAKE", help="The table that is compared with it: a file, or a release folder.")
     ],
-    schema: SchemaOption,
+    schema: options.SchemaOption,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write; a single file.")] = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Train classifiers too; takes minutes.")] = False,
     ledger: Annotated[
@@ -65,7 +54,7 @@ def evaluate(
         str | None,
         typer.Option(help="Encoding of FAKE; a release has the schema's.", show_default="as the schema says"),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure how close a table is to the truth: exact and free if you may look at the truth, noisy with --spend."""
     from gapless.data import Table
@@ -93,7 +82,7 @@ def evaluate(
     else:
         other = _fake(fake, public, fake_encoding)
         check_spend(spend)
-        source = private_source(truth, public, ledger, None, None, encoding, None, None)
+        source = private_source(truth, public, ledger, None, None, encoding=encoding)
         check_has_budget(
             source.ledger, None, hint="add --ledger and the path of the ledger of the releases from this table"
         )
@@ -104,12 +93,8 @@ def evaluate(
             result = compare_private(people, other, spend=spend)
     if output is not None:
         result.write(output)
-    if as_json:
-        print(json.dumps(result.to_dict()))
-        return
-    console.print(str(result))
-    if output is not None:
-        console.print(f"\n{output}")
+    written = "" if output is None else f"\n\n{output}"
+    print_result(result.to_dict(), f"{result}{written}", as_json=as_json)
 
 
 def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
@@ -126,9 +111,9 @@ def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
     "--schema-output gapped.toml`"
 )
 def gap(
-    data: Data,
-    schema: SchemaOption,
-    output: RowsOutput,
+    data: options.Data,
+    schema: options.SchemaOption,
+    output: options.RowsOutput,
     rate: Annotated[
         list[str],
         typer.Option("--rate", "-r", help="Share of gaps: 0.2 for all columns, or income=0.2 for one. Repeatable."),
@@ -145,8 +130,8 @@ def gap(
     schema_output: Annotated[
         Path | None, typer.Option("--schema-output", help="Where to write the schema of the gapped table.")
     ] = None,
-    encoding: Encoding = None,
-    as_json: Json = False,
+    encoding: options.Encoding = None,
+    as_json: options.Json = False,
 ) -> None:
     """Make gaps in a PUBLIC table, for experiments. The other cells do not change. Not for private data."""
     from gapless.data import Table
@@ -196,7 +181,7 @@ def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] 
     for option, value, owner in (("--how", how, "mnar"), ("--observed", observed, "mar")):
         if value and name != owner:
             raise typer.BadParameter(f"{option} is for --mechanism {owner} only. Try: leave out {option}")
-    more = {key: value for key, value in (("how", how), ("observed", observed)) if value}
+    more: dict[str, Any] = {key: value for key, value in (("how", how), ("observed", observed)) if value}
     return MECHANISMS[name](_rates(rate), **more)
 
 

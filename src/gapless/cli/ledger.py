@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gapless.cli.terminal import console, notes
+from gapless.cli import options
+from gapless.cli.terminal import notes, print_result
 
 if TYPE_CHECKING:
     from gapless.privacy import Assumption
@@ -38,7 +38,7 @@ def ledger(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the guarantee for the complete data against the rate of gaps (SVG).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show what was spent and what is guaranteed; with --mcar or --missing-at-least, for the complete data too."""
     from gapless.files import check_writable, write_atomically
@@ -62,13 +62,9 @@ def ledger(
 
         with write_atomically(plot) as partial:
             partial.write_text(gap_curve(account, named), encoding="utf-8")
-    if as_json:
-        more = {} if figure is None else {"ground_truth": figure.summary()}
-        print(json.dumps(account.summary() | more))
-        return
-    console.print(f"{account}\n\n{figure or account.guarantee()}")
-    if plot is not None:
-        console.print(f"\nWrote {plot}")
+    summary = account.summary() | ({} if figure is None else {"ground_truth": figure.summary()})
+    written = "" if plot is None else f"\n\nWrote {plot}"
+    print_result(summary, f"{account}\n\n{figure or account.guarantee()}{written}", as_json=as_json)
 
 
 def _assumption(mcar: list[str] | None, missing_at_least: list[str] | None, *, dependent: bool) -> Assumption | None:

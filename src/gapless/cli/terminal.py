@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,3 +47,11 @@ def without_passwords(message: str, arguments: Sequence[str]) -> str:
 
 
 console, notes = SafeConsole(), SafeConsole(stderr=True)
+
+
+def print_result(result: Any, text: str, *, as_json: bool) -> None:
+    """Print a result as JSON, or as text for people."""
+    if as_json:
+        print(json.dumps(result))
+    else:
+        console.print(text)

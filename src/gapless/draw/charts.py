@@ -37,7 +37,7 @@ def percent(share: float) -> str:
 def text_width(text: str) -> float:
     """Return an upper bound on the width of a text at 12 px, from DejaVu Sans, one of the widest fonts.
 
-    >>> round(wide("il")), round(wide("MW")), round(wide("東京"))
+    >>> round(text_width("il")), round(text_width("MW")), round(text_width("東京"))
     (10, 24, 26)
     """
     return 12 * sum(map(_letter_width, text))
@@ -56,7 +56,7 @@ def _letter_width(letter: str) -> float:
 def shorten(text: str, room: float, *, ends: bool = False) -> str:
     """Shorten a text to a width in pixels: to its beginning, or with `ends` to its two ends.
 
-    >>> short("chinstrap penguin", 70), short("chinstrap penguin", 70, ends=True)
+    >>> shorten("chinstrap penguin", 70), shorten("chinstrap penguin", 70, ends=True)
     ('chinstra…', 'chin…uin')
     """
     if text_width(text) <= room:
@@ -116,12 +116,10 @@ def bars(
     reach = 0.0 if noise is None else 1.96 * noise
     most = max([*(share + reach for share in first), *second, 1e-9])
     parts = []
-    for i, (cell, label, first_share, second_share) in enumerate(
-        zip(cells, labels(cells, left - 8), first, second, strict=True)
-    ):
+    for i, (cell, label, *both) in enumerate(zip(cells, labels(cells, left - 8), first, second, strict=True)):
         top = i * row + 3
-        parts.append(tag("text", tag("title", cell), label, x=left - 8, y=top + 15, text_anchor="end"))
-        for name, share, offset, kind in ((names[0], first_share, 0, "truth"), (names[1], second_share, 11, "other")):
+        parts.append(_left_label(cell, label, left - 8, top + 15))
+        for name, share, offset, kind in zip(names, both, (0, 11), ("truth", "other"), strict=True):
             summary = f"{cell}: {percent(share)} in {name}"
             end = width * share / most
             shape = {"x": left, "y": top + offset, "width": f"{max(end, 0.8):.1f}", "height": 10, "rx": 1.5}
@@ -153,7 +151,7 @@ def noisy_bars(
         top = i * row + 3
         value_text = f"{percent(share)} ± {100 * reach:.1f}" if reach else percent(share)
         texts.append(f"{cell} {value_text}")
-        parts.append(tag("text", tag("title", cell), label, x=left - 8, y=top + 11, text_anchor="end"))
+        parts.append(_left_label(cell, label, left - 8, top + 11))
         shape = {"x": left, "y": top + 1, "width": f"{max(width * share / most, 0.8):.1f}", "height": 12, "rx": 1.5}
         parts.append(tag("rect", tag("title", f"{cell}: {value_text}"), **shape, class_="other"))
         low, high = (width * max(0.0, share + sign * reach) / most for sign in (-1, 1))
@@ -187,11 +185,8 @@ def _fold(
         rest = order[MOST_BARS - 1 :]
         groups = [*([cell] for cell in order[: MOST_BARS - 1]), rest]
         names = [*(cells[cell] for cell in order[: MOST_BARS - 1]), f"{len(rest)} others"]
-    return (
-        names,
-        [[sum(shares[cell] for cell in group) for group in groups] for shares in distributions],
-        [len(g) for g in groups],
-    )
+    merged = [[sum(shares[cell] for cell in group) for group in groups] for shares in distributions]
+    return names, merged, [len(group) for group in groups]
 
 
 def _span(first: str, last: str) -> str:
@@ -224,24 +219,13 @@ def heat_map(
     rows, squares = [], _heat_key(full)
     for row, row_name in enumerate(names[1:], start=1):
         y = top + (row - 1) * size
-        rows.append(
-            tag(
-                "text",
-                tag("title", row_name),
-                shorten(row_name, left - 8),
-                x=left - 8,
-                y=y + size / 2 + 4,
-                text_anchor="end",
-            )
-        )
+        rows.append(_left_label(row_name, shorten(row_name, left - 8), left - 8, y + size / 2 + 4))
         for column, column_name in enumerate(names[:row]):
             pair = (column_name, row_name) if (column_name, row_name) in values else (row_name, column_name)
             if pair in values:
                 squares += _square(column * size, y, size, values[pair], full, tooltips[pair])
     bottom = top + (many - 1) * size + 8
-    for column, name in enumerate(names[:-1]):
-        turned = f"translate({column * size + size / 2 + 4:.1f} {bottom:.1f}) rotate(45)"
-        squares.append(tag("text", tag("title", name), shorten(name, _SLANTED), transform=turned))
+    squares += [_slanted_label(name, i * size + size / 2 + 4, bottom, 45) for i, name in enumerate(names[:-1])]
     worst = sorted(values, key=lambda pair: -values[pair])[:5]
     height = bottom + _slanted_height(names)
     return _scrolling_pair(
@@ -254,6 +238,17 @@ def heat_map(
             about="The largest: " + "; ".join(tooltips[pair] for pair in worst),
         ),
     )
+
+
+def _left_label(name: str, label: str, x: float, y: float) -> Html:
+    """Return a label that ends at x, with the full name as a tooltip."""
+    return tag("text", tag("title", name), label, x=x, y=y, text_anchor="end")
+
+
+def _slanted_label(name: str, x: float, y: float, degrees: int) -> Html:
+    """Return a shortened name that starts at a point and is turned, with the full name as a tooltip."""
+    turned = f"translate({x:.1f} {y:.1f}) rotate({degrees})"
+    return tag("text", tag("title", name), shorten(name, _SLANTED), transform=turned)
 
 
 def _square(x: float, y: float, size: float, value: float, full: float, tooltip: str) -> list[Html]:
@@ -305,21 +300,18 @@ def pattern_picture(
     """Draw a row for each pattern of gaps: full squares are observed, open ones missing; bars show its frequency."""
     size, top, length = 22.0, _slanted_height(names), 84.0
     most = max([share for _, *both in patterns for share in both] + [1e-9])
-    squares, rates = [], []
-    for column, name in enumerate(names):
-        turned = f"translate({column * size + 14:.1f} {top - 8:.1f}) rotate(-45)"
-        squares.append(tag("text", tag("title", name), shorten(name, _SLANTED), transform=turned))
-    for row, (missing, first_share, second_share) in enumerate(patterns):
+    squares, rates = [_slanted_label(name, i * size + 14, top - 8, -45) for i, name in enumerate(names)], []
+    for row, (missing, *both) in enumerate(patterns):
         y = top + row * 28
-        both = f"{percent(first_share)} in {legend[0]}, {percent(second_share)} in {legend[1]}"
-        tooltip = f"missing: {', '.join(missing) or 'nothing'}: {both}"
+        shown = ", ".join(f"{percent(share)} in {name}" for share, name in zip(both, legend, strict=True))
+        tooltip = f"missing: {', '.join(missing) or 'nothing'}: {shown}"
         shape = {"y": y + 4, "width": size - 8, "height": size - 8, "rx": 3}
         drawn = (
             tag("rect", x=column * size + 4, **shape, class_="hole" if name in missing else "truth")
             for column, name in enumerate(names)
         )
         squares.append(tag("g", tag("title", tooltip), *drawn))
-        for share, offset, kind in ((first_share, 1, "truth"), (second_share, 12, "other")):
+        for share, offset, kind in zip(both, (1, 12), ("truth", "other"), strict=True):
             end = max(0.8, length * share / most)
             rates.append(tag("rect", x=0, y=y + offset, width=f"{end:.1f}", height=10, rx=1.5, class_=kind))
             rates.append(tag("text", percent(share), x=f"{end + 5:.1f}", y=y + offset + 9, class_="soft tiny"))
@@ -342,14 +334,12 @@ def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str,
         x = left + width * tick
         parts.append(_line(x, 0, x, bottom, "rule"))
         parts.append(tag("text", f"{tick:g}", x=x, y=bottom + 14, text_anchor="middle", class_="soft"))
-    for i, (name, first_value, second_value) in enumerate(rows):
+    for i, (name, *both) in enumerate(rows):
         y = i * row + 14
-        places = [left + width * share for share in (first_value, second_value)]
-        parts.append(tag("text", tag("title", name), shorten(name, left - 12), x=left - 12, y=y + 4, text_anchor="end"))
+        places = [left + width * share for share in both]
+        parts.append(_left_label(name, shorten(name, left - 12), left - 12, y + 4))
         parts.append(_line(places[0], y, places[1], y, "whisker"))
-        for place, share, kind, size, who in zip(
-            places, (first_value, second_value), ("ring", "other"), (6.5, 4), names, strict=True
-        ):
+        for place, share, kind, size, who in zip(places, both, ("ring", "other"), (6.5, 4), names, strict=True):
             tooltip = tag("title", f"{name}: {share:.3f} from {who}")
             parts.append(tag("circle", tooltip, cx=f"{place:.1f}", cy=y, r=size, class_=kind))
     about = "; ".join(f"{name} {first_value:.2f} and {second_value:.2f}" for name, first_value, second_value in rows)

@@ -40,12 +40,7 @@ _STYLE = """
 
 
 def ring(
-    title: str,
-    names: Sequence[str],
-    edges: Sequence[Edge],
-    *,
-    labels: Sequence[str],
-    legend: Sequence[Html],
+    title: str, names: Sequence[str], edges: Sequence[Edge], *, labels: Sequence[str], legend: Sequence[Html]
 ) -> str:
     """Draw names on a circle and a line for each edge; a stronger edge has a thicker line.
 

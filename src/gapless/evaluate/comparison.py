@@ -272,7 +272,7 @@ def compare(
     differences = (*values, *cell_differences(parts.columns, parts.pairs, rows))
     learned: tuple[TaskScore, ...] = ()
     if tasks:
-        learned = _task_scores_by_label(truth_table, other_table, checked, report)
+        learned = _label_scores(truth_table, other_table, checked, report)
         report("detection", len(learned), len(learned) + 1)
         scores += _task_scores(truth_table, other_table, checked, learned)
     if isinstance(ledger, str | Path):
@@ -481,9 +481,7 @@ def _split(table: Table, times: float) -> tuple[Table, Table]:
     return select_rows(table, chosen), select_rows(table, ~chosen)
 
 
-def _task_scores_by_label(
-    truth: Table, other: Table, weights: Floats | None, report: Progress
-) -> tuple[TaskScore, ...]:
+def _label_scores(truth: Table, other: Table, weights: Floats | None, report: Progress) -> tuple[TaskScore, ...]:
     fake = f1_scores(truth, other, weights=weights, progress=lambda label, *of: report(f"learning {label}", *of))
     true = f1_scores(truth, truth, progress=lambda label, *of: report(f"learning {label} from the truth", *of))
     found = []

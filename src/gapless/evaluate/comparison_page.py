@@ -11,7 +11,6 @@ from gapless.draw.cards import (
     GRADES,
     MOST_COLUMNS,
     ColumnCard,
-    Grade,
     NumberCard,
     cards,
     column_cards,
@@ -89,19 +88,11 @@ def _scores(comparison: Comparison) -> Html:
     text = "Means over all columns, or over all sets of columns. The worst scores come first."
     if any(score.second_sample is not None for score in comparison.scores):
         text += f" {SECOND_SAMPLE}"
-    return section(
-        "Scores", tag("p", text), score_cards(comparison.scores, [grade_of_score(score) for score in comparison.scores])
-    )
-
-
-def score_cards(scores: Sequence[Score], grades: Sequence[Grade | None]) -> Html:
-    """Return the cards of scores, the worst first."""
-    return cards(
-        [
-            NumberCard(score.name, score.value, score.about, tuple(_score_remarks(score)), grade)
-            for score, grade in zip(scores, grades, strict=True)
-        ]
-    )
+    numbers = [
+        NumberCard(score.name, score.value, score.about, tuple(_score_remarks(score)), grade_of_score(score))
+        for score in comparison.scores
+    ]
+    return section("Scores", tag("p", text), cards(numbers))
 
 
 def _score_remarks(score: Score) -> Iterator[str]:
@@ -229,12 +220,10 @@ def _pair_errors(comparison: Comparison) -> Html:
             about += f" Shown: {shown_pairs}; the others were not measured, or are lost in noise."
         about += " A 0 means that the noise is larger than the difference. The tooltip of a square has the interval."
     picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, tooltips=tooltips)
-    changed = sorted((p for p in comparison.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[
-        :10
-    ]
+    changed = sorted((p for p in comparison.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))
     rows = [
         (" × ".join(p.columns), unbroken(p.measure), _number(p.truth), _number(p.other), _number(p.difference))
-        for p in changed
+        for p in changed[:10]
     ]
     head = ("columns", "association", "truth", "compared", "difference")
     return section(

@@ -16,7 +16,7 @@ RATES = tuple(step / 10 for step in range(10))
 _CLOSE = 0.02  # of the largest ε; closer lines look like one
 _ASSUMED = (
     "For the complete table we assume that gaps are independent across rows and of all values,",
-    "that their rates are public, and that no outsider knows which cells of a person are missing.",
+    "that their rates are public, and that nobody outside knows which cells of a person are missing.",
 )
 
 

@@ -177,11 +177,8 @@ def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | Non
     rng = np.random.default_rng(0)  # always the same directions
     directions = rng.normal(size=(truth_points.shape[1], DIRECTIONS))
     directions /= np.linalg.norm(directions, axis=0)
-    slices = [
-        _line_wasserstein(x, y, mass)
-        for x, y in zip((truth_points @ directions).T, (other_points @ directions).T, strict=True)
-    ]
-    return float(np.sqrt(truth_points.shape[1]) * np.mean(slices))
+    slices = zip((truth_points @ directions).T, (other_points @ directions).T, strict=True)
+    return float(np.sqrt(truth_points.shape[1]) * np.mean([_line_wasserstein(x, y, mass) for x, y in slices]))
 
 
 def _line_wasserstein(truth: Floats, other: Floats, mass: Floats) -> float:

@@ -157,9 +157,7 @@ def _column(
 
 def _pair(other: Table, names: tuple[str, str], found: NoisyDistance | None) -> Pair:
     measure = measure_of((other.schema[names[0]], other.schema[names[1]]))
-    if found is None:
-        return Pair(names, None, measure)
-    return Pair(names, found.value, measure, between=found.between)
+    return Pair(names, None, measure) if found is None else Pair(names, found.value, measure, between=found.between)
 
 
 @dataclass(frozen=True, slots=True)

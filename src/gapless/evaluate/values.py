@@ -84,6 +84,14 @@ class _Distribution:
         )
         return float(self.places[first] + self.places[second]) / 2
 
+    def share_up_to(self, values: Floats) -> Floats:
+        """Return the share at or below each of some values."""
+        return self.up_to[np.searchsorted(self.places, values, "right")]
+
+    def index(self, values: Floats) -> NDArray[np.int64]:
+        """Return the indices of values that occur; any index for others."""
+        return np.minimum(np.searchsorted(self.places, values), len(self.places) - 1)
+
     def ranks(self, value: float) -> tuple[float, float]:
         """Return the share below a value, and the share up to it."""
         below, up_to = (self.up_to[np.searchsorted(self.places, value, side)] for side in ("left", "right"))
@@ -105,8 +113,8 @@ def compare_values(truth: Table, other: Table, *, weights: ArrayLike | None = No
 
     `chance` is :math:`\sqrt{2/\pi}\,\sqrt{1/n + 1/m}` times the standard deviation of the statistic's influence
     function in the truth; for :math:`W_1` it is the integral of that of F. For standard deviations and correlations it
-    is the larger of both tables', because a sample without its tail underestimates chance. n and m are effective numbers
-    of rows.
+    is the larger of both tables', because a sample without its tail underestimates chance. n and m are effective
+    numbers of rows.
 
     Args:
         truth: the true table.
@@ -141,8 +149,10 @@ def column_values(table: Table) -> dict[str, Floats]:
 def format_value(value: float, kind: str) -> str:
     """Format a value: a number, a date, or a date and a time.
 
-    >>> written(8003.0, "integer"), written(0.123456, "number"), written(19000.5, "datetime"), written(19000.5, "date")
-    ('8,003', '0.1235', '2022-01-08 12:00', '2022-01-08')
+    >>> format_value(8003.0, "integer"), format_value(0.123456, "number")
+    ('8,003', '0.1235')
+    >>> format_value(19000.5, "datetime"), format_value(19000.5, "date")
+    ('2022-01-08 12:00', '2022-01-08')
     """
     if kind not in ("date", "datetime"):
         return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -189,11 +199,7 @@ def _wasserstein(truth: _Distribution, other: _Distribution) -> tuple[float, flo
     """Return how far values must move on average, and the part of chance, before the factor for the rows."""
     places = np.union1d(truth.places, other.places)
     steps = np.diff(places)
-    first, second = (
-        distribution.up_to[np.searchsorted(distribution.places, places[:-1], "right")]
-        for distribution in (truth, other)
-    )
-    first = np.clip(first, 0.0, 1.0)
+    first, second = np.clip(truth.share_up_to(places[:-1]), 0.0, 1.0), other.share_up_to(places[:-1])
     return float(np.abs(first - second) @ steps), float(np.sqrt(first * (1 - first)) @ steps)
 
 
@@ -210,7 +216,7 @@ def _spike(name: str, kind: str, truth: _Distribution, other: _Distribution, cha
 
 
 def _shares_at(distribution: _Distribution, values: Floats) -> Floats:
-    at = np.minimum(np.searchsorted(distribution.places, values), len(distribution.places) - 1)
+    at = distribution.index(values)
     return np.where(distribution.places[at] == values, distribution.shares[at], 0.0)
 
 
@@ -267,9 +273,7 @@ def _ranks(values: Floats, mass: Floats) -> Floats:
     seen = ~np.isnan(values)
     distribution = _distribution(values, mass)
     if distribution is not None:
-        at: NDArray[np.int64] = np.minimum(
-            np.searchsorted(distribution.places, values[seen]), len(distribution.places) - 1
-        )
+        at = distribution.index(values[seen])
         ranks[seen] = distribution.up_to[at] + distribution.shares[at] / 2
     return ranks
 

@@ -189,7 +189,7 @@ def _severity(difference: Difference) -> float:
 def describe_difference(difference: Difference, kinds: Mapping[str, str]) -> str:
     """Return a difference as a sentence.
 
-    >>> told(Difference(("votes",), "median", 30.0, 8003.0, 0.48, 0.0), {"votes": "integer"})
+    >>> describe_difference(Difference(("votes",), "median", 30.0, 8003.0, 0.48, 0.0), {"votes": "integer"})
     'votes: median 30 in the truth, 8,003 in the compared table.'
     """
     kind = kinds[difference.columns[0]]
@@ -203,8 +203,10 @@ def describe_difference(difference: Difference, kinds: Mapping[str, str]) -> str
 def format_number(value: float | None, measure: str, kind: str) -> str:
     """Format a statistic of a column: shares in percent, dates as dates, their standard deviations in days.
 
-    >>> number(0.301, "share", "integer"), number(12.0, "standard deviation", "date"), number(None, "mean", "number")
-    ('30.1%', '12 days', 'no value')
+    >>> format_number(0.301, "share", "integer"), format_number(12.0, "standard deviation", "date")
+    ('30.1%', '12 days')
+    >>> format_number(None, "mean", "number")
+    'no value'
     """
     if value is None:
         return "no value"

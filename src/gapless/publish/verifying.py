@@ -18,17 +18,7 @@ from gapless.files import parse_json, read_limited
 from gapless.model.archive import MODEL
 from gapless.privacy import Guarantee, Rows
 from gapless.privacy.ledger_file import MAX_BYTES
-from gapless.publish.folder import (
-    LEDGER,
-    LEDGERS,
-    MANIFEST,
-    README,
-    ROWS,
-    SCHEMA,
-    digest_of,
-    is_begun,
-    unfinished,
-)
+from gapless.publish.folder import LEDGER, LEDGERS, MANIFEST, README, ROWS, SCHEMA, digest_of, is_begun, unfinished
 from gapless.schema import Schema
 from gapless.synth import load
 from gapless.text import plural
@@ -99,10 +89,7 @@ def verify_release(folder: str | Path) -> Verification:
     if not problems:
         problems = list(_contents(folder, manifest))
     return Verification(
-        folder=folder,
-        files=tuple(sorted(hashes)),
-        problems=tuple(problems),
-        sha256=hashlib.sha256(content).hexdigest(),
+        folder=folder, files=tuple(sorted(hashes)), problems=tuple(problems), sha256=hashlib.sha256(content).hexdigest()
     )
 
 

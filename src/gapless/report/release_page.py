@@ -254,11 +254,7 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
             *titled("Measured, with noise", tag("ul", *(tag("li", sentence) for sentence in did if sentence))),
             *titled("Not measured", tag("ul", *(tag("li", sentence) for sentence in did_not if sentence))),
         ),
-        tag(
-            "details",
-            tag("summary", f"All measurements, line by line ({len(model.facts.structure)})"),
-            listed,
-        )
+        tag("details", tag("summary", f"All measurements, line by line ({len(model.facts.structure)})"), listed)
         if model.facts.structure
         else Html(""),
     )

@@ -250,10 +250,7 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
                 return _Example(f"{in_r(column.name)} ~ 1", 1, f"gl.Mean({column.name!r})", str(Mean(column.name)))
             question = Mean(column.name, by=by.name)
             return _Example(
-                f"{in_r(column.name)} ~ {in_r(by.name)}",
-                2,
-                f"gl.Mean({column.name!r}, by={by.name!r})",
-                str(question),
+                f"{in_r(column.name)} ~ {in_r(by.name)}", 2, f"gl.Mean({column.name!r}, by={by.name!r})", str(question)
             )
     first, second = together[0][:2] if together else (None, 0)
     column = schema.columns[second]

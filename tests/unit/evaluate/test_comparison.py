@@ -62,7 +62,7 @@ def test_a_comparison_is_the_same_in_all_its_forms(tmp_path):
     assert "people &amp; &lt;co&gt;" in text
     assert "Patterns of gaps" in text
     with pytest.raises(
-        gl.errors.SchemaError, match="no score 'x'\n  Try: one of: one-way distance; two-way distance; "
+        gl.errors.SchemaError, match="no score 'x'\n  Try: use one of: one-way distance; two-way distance; "
     ):
         result["x"]
 
@@ -116,7 +116,7 @@ def test_a_second_sample_of_the_truth_is_what_a_score_is_measured_by():
 def test_a_filled_table_is_compared_with_complete_rows_by_rows():
     truth = people(3000, 0)
     result = gl.compare(truth, people(3000, 1, gaps=False))["Wasserstein distance, rows"]
-    assert result.about.endswith("Among rows without a gap, since one of the two tables is filled.")
+    assert result.about.endswith("Only rows without a gap, because one of the two tables is filled.")
     assert 0.6 * result.value < result.second_sample < 1.6 * result.value
     gone = gl.Table(SCHEMA, [np.full(5, c.extended_size - 1) for c in SCHEMA.columns], rows=5)
     assert gl.compare(gone, people(9, 1, gaps=False))["Wasserstein distance, rows"].value is None
@@ -183,7 +183,7 @@ def test_the_report_leads_with_noise_by_the_size_of_cells_and_shows_no_model_bes
     assert "2 of 2 columns by themselves." in text
     assert "0 of 1 pair of columns together" in text
     assert "votes × town" in text.partition("Not measured")[2]
-    assert "Most rows lie in one bin of votes." in text
+    assert "One bin has most of the rows: votes." in text
 
 
 def test_the_report_lists_tables_that_did_not_fit_the_tree(tmp_path):

@@ -122,7 +122,7 @@ def test_equal_tables_and_second_samples_are_good():
 def test_few_rows_give_a_mild_verdict_with_a_remark():
     verdict = gl.compare(gl.Table.read(people(60, 0), SCHEMA), gl.Table.read(people(60, 1), SCHEMA)).verdict
     assert verdict.worst == ()
-    assert verdict.remarks == ("With 60 rows much is chance: only large differences are told.",)
+    assert verdict.remarks == ("With 60 rows much is chance: only large differences are listed.",)
 
 
 def test_a_private_table_has_a_verdict_on_its_cells(tmp_path):
@@ -131,7 +131,7 @@ def test_a_private_table_has_a_verdict_on_its_cells(tmp_path):
     result = gl.evaluate.compare_private(table, gl.Table.read(lopsided, SCHEMA), spend=table.ledger.left)
     assert any("shares of single values" in use for use in result.verdict.poor)
     assert any(sentence.startswith("sex = ") for sentence in result.verdict.worst)
-    assert "were not compared" in result.verdict.remarks[0]
+    assert "Only noisy counts of cells were compared" in result.verdict.remarks[0]
     assert "means" not in str(result.verdict).partition("\n")[0]
     comparison_page(result)
 

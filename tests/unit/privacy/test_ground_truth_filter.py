@@ -184,7 +184,7 @@ def test_noise_of_a_test_promises_nothing(tmp_path):
     assert figure.epsilon == math.inf
     assert str(figure).startswith("NOT PRIVATE")
     assert json.loads(json.dumps(figure.summary(), allow_nan=False))["epsilon"] is None
-    with pytest.raises(BudgetError, match="promises nothing"):
+    with pytest.raises(BudgetError, match="releases with test noise"):
         gap_curve(table.ledger)
 
 
@@ -458,14 +458,14 @@ def test_the_curve_explains_why_lines_coincide(tmp_path):
 
     pure, observed = Budget(1.0, 0), gl.Independent(missing=gl.Observed())
     assert "nothing has been released" in drawn(pure)
-    assert "gaps hide nobody" in drawn(pure, gl.Independent(missing=gl.Extended()))
+    assert "no release leaves out rows with gaps in these columns" in drawn(pure, gl.Independent(missing=gl.Extended()))
     later = people(tmp_path, pure)
     measure(later, ["x0"], 2)
     measure(later, ["x0"], 98)
-    assert "counts in full" in gap_curve(later.ledger)
-    assert "how columns go together" in drawn(pure, observed, columns=["x0"])
-    assert "promise for the incomplete table" in drawn(Budget(1.0, 1e-6), observed)
-    assert " together" not in drawn(Budget(3.0, 0), gl.Independent(missing=gl.CompleteRows()))
+    assert "count in full" in gap_curve(later.ledger)
+    assert "the dependence of columns matters little" in drawn(pure, observed, columns=["x0"])
+    assert "guarantee for the incomplete table" in drawn(Budget(1.0, 1e-6), observed)
+    assert "coincide" not in drawn(Budget(3.0, 0), gl.Independent(missing=gl.CompleteRows()))
 
 
 def test_a_release_states_both_promises_the_one_for_the_incomplete_table_first(tmp_path):

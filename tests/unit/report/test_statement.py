@@ -80,7 +80,7 @@ def test_an_entry_left_by_a_crash_is_marked(tmp_path):
     seal_of(path).unlink()
     model = gl.Independent().fit(private(ROWS, SCHEMA, tmp_path), spend=private(ROWS, SCHEMA, tmp_path).ledger.left)
     text = "\n".join(privacy_statement(model, model.sample(5, seed=1), Ledger.open(path)))
-    assert "left half written nothing was read" in noise_line(text)
+    assert "left incomplete, nothing was read" in noise_line(text)
 
 
 def test_rates_that_another_ledger_paid_for_bring_its_loss_along(tmp_path):
