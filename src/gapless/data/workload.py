@@ -317,7 +317,7 @@ def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[
     if not pair_rule.rule.is_between_rows:
         raise SchemaError(
             f"the constraint {rule!r} is about one row, not about pairs of rows",
-            hint=Hint("use ", Call("marginal", ...), " to count the rows that break it"),
+            hint=Hint("use ", Call("people.marginal", ...), " to count the rows that break it"),
         )
     columns = pair_rule.columns
     observed = np.array([schema.columns[column].size for column in columns])
