@@ -83,11 +83,11 @@ def test_the_price_is_known_beforehand(structure):
     assert (
         tree.cells
         == cells(sizes, marginals)
-        == sum(np.prod([sizes[i] for i in bag], dtype=int) for bag in tree.cliques)
+        == sum(np.prod([sizes[i] for i in clique], dtype=int) for clique in tree.cliques)
     )
-    for place, bag in enumerate(tree.cliques[1:], start=1):
+    for place, clique in enumerate(tree.cliques[1:], start=1):
         assert (
-            set(bag) & set().union(*tree.cliques[:place])
+            set(clique) & set().union(*tree.cliques[:place])
             == set(tree.separator(place))
             <= set(tree.cliques[tree.parents[place]])
         )

@@ -57,7 +57,7 @@ FORMS = (
 
 
 class Estimates(NamedTuple):
-    """The estimates of one table.
+    """The estimates from one table.
 
     Attributes:
         names: of the estimates; "" if there is one alone.
@@ -126,7 +126,7 @@ def _of_fitted(fitted: Any) -> Estimates:
     return Estimates(tuple(map(str, names)), values, variances, design)
 
 
-_NORMAL = 1.96  # half the width of the ranks from which a quantile's variance is told, in standard deviations
+_NORMAL = 1.96  # half-width of the interval of ranks for a quantile's variance, in standard deviations
 
 
 def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
@@ -144,7 +144,7 @@ def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
 
 
 def bin_mean_column(question: object) -> str | None:
-    """The column of a mean that is told by the means of its bins: neither a condition nor a group looks at it."""
+    """The column of a mean that is computed from the means of its bins: no condition and no group uses it."""
     if not isinstance(question, Mean):
         return None
     looked = value_columns(question.condition).union(question.grouped_by)
@@ -174,10 +174,10 @@ def support(question: Quantile, schema: Schema) -> Floats:
 
 
 def cumulative_shares(question: Quantile, table: Table, _: Measurements | None = None) -> Estimates:
-    """The shares of rows at or below each number of the `ladder`, group by group, with their variances.
+    """The shares of rows at or below each number of the `support`, group by group, with their variances.
 
     What pooling asks in place of a quantile: quantiles jump from number to number, shares do not, so that their
-    intervals can be turned into one for the quantile (`on_ladder`).
+    intervals can be turned into one for the quantile (`quantile_bounds`).
     """
     numbers, groups = support(question, table.schema), _groups(question, table)
     shares, variances = np.full((2, len(groups), len(numbers)), np.nan)
@@ -195,7 +195,7 @@ def cumulative_shares(question: Quantile, table: Table, _: Measurements | None =
 
 
 class QuantileBounds(NamedTuple):
-    """Where on a ladder a quantile is, and from where to where it may be."""
+    """The places of a quantile and of its interval in the `support`."""
 
     place: int
     low: int
@@ -205,7 +205,7 @@ class QuantileBounds(NamedTuple):
 def quantile_bounds(q: float, shares: Floats, half: Floats) -> QuantileBounds:
     """A quantile from the shares of rows at or below each number, and the half-widths of their intervals.
 
-    A number may be the quantile if q may lie between the share below it and the share up to it: the interval has all of
+    A number may be the quantile if q may be between the share below it and the share up to it: the interval has all of
     these, and with them a neighbour that as much as half of the chance is for.
 
     >>> quantile_bounds(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
@@ -323,7 +323,7 @@ def widened(half: Floats, bias: Floats) -> Floats:
     r"""Half-widths of intervals that hold a bias of either sign, up to this size, as well.
 
     With s the standard error behind a half-width, that is :math:`s \sqrt{\chi^2_1(b^2 / s^2)}` at 95 %, the quantile of
-    the noncentral law: what is exceeded by the absolute value of a normal variable with mean b in 5 % of cases
+    the noncentral distribution: what is exceeded by the absolute value of a normal variable with mean b in 5 % of cases
     (Armstrong, Kolesár 2018).
     """
     from scipy.special import chndtrix  # noqa: PLC0415 slow to load

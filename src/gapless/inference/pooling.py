@@ -150,7 +150,7 @@ class Pooled:
 def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:
     """One estimate from all copies, with a 95 % interval for the population from which the private rows were drawn.
 
-    Noise, sampling and gaps are in the interval (`gapless.inference.estimates`). Estimates that lie outside of what was
+    Noise, sampling and gaps are in the interval (`gapless.inference.estimates`). Estimates that go beyond what was
     measured get none, and say what to measure.
 
     Args:
@@ -164,7 +164,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         )
     model, ask = copies.model, _asker(estimator)
     columns: list[frozenset[int]] = []
-    if isinstance(estimator, Question):  # what cannot be answered is told before anything is learned
+    if isinstance(estimator, Question):  # refuse what cannot be answered before anything is learned
         columns = [frozenset(model.schema.positions(sorted(columns_used(estimator, model.schema))))]
     results = [ask(*drawn) for drawn in copies.drawn_copies]
     first = results[0]
@@ -196,7 +196,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         hidden = [
             few or hides for few, hides in zip(hidden, _below_noise_groups(estimator, model, columns[0]), strict=True)
         ]
-    if isinstance(estimator, Proportion | Mean):  # the truth lies there
+    if isinstance(estimator, Proportion | Mean):  # the true value is between these ends
         ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
         half, value = (intervals.high - intervals.low) / 2, np.clip(intervals.value, *ends)
         low, high = (np.clip(found, *ends) for found in (value - half, value + half))
@@ -260,8 +260,8 @@ def _intervals(
 ) -> _Intervals:
     """Intervals of estimates that look at these columns, at one by the means of its bins.
 
-    What gaps do, and counts that cannot be below zero on a line of learned cells, replicates show; how much hangs on
-    what was not measured inside bins, rows with values dealt otherwise.
+    Replicates show the effect of gaps, and of counts that cannot be negative in learned bins. Rows with reassigned
+    values show how sensitive an estimate is to unmeasured dependence within bins.
     """
     model, measurements = copies.model, copies.measurements
     # A copy in which a group is empty says that there is too little to go by.
@@ -319,7 +319,7 @@ def _parts(values: Any, size: int) -> list[Any]:
 
 
 def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
-    """Between which numbers a mean must lie: those of its column, or of the cells that a condition on it leaves."""
+    """The least and the largest possible mean: of the column's values, or of those that a condition on it leaves."""
     asked = question.compile(model.schema)
     values = cell_numbers(asked.schema, question.column, question.bounds).values
     if asked.contribution.columns == (question.column,):
@@ -394,19 +394,17 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     held = "sampling, noise and gaps at random" if gaps else "sampling and noise"
     notes = [f"95% intervals for the population: {held} are in them."]
     if blind:
-        notes.append(
-            f"Where in its bin a value of {listing(blind)} lies was not measured: intervals do not cover that."
-        )
+        notes.append(f"The distribution of {listing(blind)} within bins was not measured: intervals do not cover it.")
     if with_bins and len(columns) > 1:
         notes.append(
-            f"How values of {listing(with_bins)} go with other columns inside their bins was not measured: "
-            "intervals are wider by what it would change if they did as bins do."
+            f"Dependence within the bins of {listing(with_bins)} was not measured. Intervals are widened by the change "
+            "we would see if values inside bins followed the trend across bins."
         )
     return [*notes, *_gap_notes(model, columns), FREE]
 
 
 def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
-    """Bounds within which a mean would be told better, if most of its interval is noise in cells far out.
+    """Suggest narrower bounds for a mean, if most of its interval is noise in cells far out.
 
     Far out is in the first or the last learned bin, if that is wider than all between these two.
     """
@@ -433,6 +431,10 @@ def _gap_notes(model: FittedModel, columns: Iterable[int]) -> list[str]:
     for gappy in sorted(c for c in columns if model.schema.columns[c].gaps):
         known = frozenset().union(*(table for table in together if gappy in table)) - {gappy}
         if len(known) < len(names) - 1:
-            given = f" given {listing(names[c] for c in sorted(known))} alone" if known else ", whatever the others are"
+            given = (
+                f" given {listing(names[c] for c in sorted(known))} alone"
+                if known
+                else " independently of all other columns"
+            )
             notes.append(f"Gaps of {names[gappy]} are taken to be at random{given}: they were counted with no other.")
     return notes

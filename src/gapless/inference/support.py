@@ -1,4 +1,4 @@
-r"""Whether an estimate lies inside a model: whether what it follows from was measured. A public fact.
+r"""Whether the tables that an estimate depends on were measured. A public fact.
 
 A model of measured tables knows how the columns of each of them go together, up to noise. What it says of other columns
 together follows from assumptions, and no interval covers an assumption. So an estimate is *supported* if all columns
@@ -10,12 +10,12 @@ hold other cells. Sets of columns are halved until single ones are found.
 
 What would change if numbers went with other columns inside their bins as bins do.
 
-A release tells how bins go with other columns. How values inside a bin do was not measured: they are drawn from what is
+A release shows how bins depend on other columns. Dependence within a bin was not measured: they are drawn from what is
 known of their column alone, which draws slopes, correlations and differences of groups towards none. Whether that is so
-no release tells. So an estimate is computed once more from rows in which the values of every bin are *dealt*: those
-whose other cells are like those of the next bin above get the higher values. The values stay what they are, and with
-them all that is true of the column alone. What an estimate moves by is taken for the size of a bias of unknown sign
-(`gapless.inference.estimates.widened`).
+no release tells. So an estimate is computed once more from rows in which the values of every bin are *reassigned*:
+those whose other cells are like those of the next bin above get the higher values. The values stay what they are, and
+with them all that is true of the column alone. What an estimate moves by is taken for the size of a bias of unknown
+sign (`gapless.inference.estimates.widened`).
 
 By normal scores: let u be the standard normal score of a value among those of its column. Where bin b begins at a and
 ends at a', u has
@@ -24,8 +24,8 @@ ends at a', u has
 
 as mean and variance. If the odds of cells z of other columns grow by :math:`e^{\theta(z) u}` about b, as they do if
 columns are normal, then t has, in b and the bins beside it, the mean :math:`\operatorname{Var}(t \mid z)\,\theta(z)`
-given z, up to a constant: a regression on one effect for each cell tells θ. It tells u as a normal measurement of
-precision τ would, with :math:`\operatorname{Var}(\theta) = \tau + \tau^2 v_b` in the bin. So values and rows are put
+given z, up to a constant: a regression on one effect for each cell estimates θ. It measures u as a normal measurement
+of precision τ would, with :math:`\operatorname{Var}(\theta) = \tau + \tau^2 v_b` in the bin. So values and rows are put
 into order, rows by a score that has the correlation :math:`\sqrt{v_b \tau / (1 + v_b \tau)}` with u, and matched.
 """
 
@@ -90,13 +90,13 @@ def _changed(estimator: Estimator, table: Table, result: Estimates, columns: Seq
     )
     before = _shown(result)
     changed = np.zeros(before.shape[1], dtype=np.bool_)
-    for filling in fillings[: 1 if result.design is not None else 3]:  # a design is told by one look
+    for filling in fillings[: 1 if result.design is not None else 3]:  # one change is enough for a design
         codes = [filling(sizes[c]) if c in columns else codes for c, codes in enumerate(table.codes)]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 after = _shown(estimator(table.with_codes(codes, schema=table.schema, seed=1)))
-        except Exception:  # noqa: BLE001 whatever a function thinks of such rows: it looked at them
+        except Exception:  # noqa: BLE001 a function that fails on such rows looked at them
             return np.ones_like(changed)
         if after.shape != before.shape:
             return np.ones_like(changed)
@@ -117,7 +117,7 @@ def not_measured(needs: Iterable[frozenset[int]], together: Sequence[frozenset[i
 
 
 SWEEPS = 4  # of backfitting
-SHRINK = 20.0  # rows: the effect of a cell with so many counts half
+SHRINK = 20.0  # rows: the effect of a cell with this many rows is halved
 LEAST = 0.01  # of the variance of scores, that is left given other cells
 
 
@@ -131,7 +131,7 @@ def binned(schema: Schema, columns: Iterable[int]) -> list[int]:
 
 
 def reassign_within_bins(table: Table, columns: Iterable[int], rng: np.random.Generator) -> Table:
-    """The rows, with the values inside bins of these columns dealt by the cells of the others among them."""
+    """The rows, with the values inside bins of these columns reassigned by the cells of the other columns."""
     columns = sorted(columns)
     sizes = [column.size for column in table.schema.columns]
     codes = {c: np.minimum(table.codes[c].astype(np.int64), sizes[c]) for c in columns}

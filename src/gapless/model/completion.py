@@ -68,7 +68,7 @@ def complete_model(
     follow_noise: bool = False,
     seed: int = 0,
 ) -> GraphicalModel:
-    """The distribution of complete rows behind a model of rows with gaps.
+    """The distribution of complete rows, from a model of rows with gaps.
 
     Args:
         gapped: A model whose columns have gap states after their first `sizes` cells.
@@ -132,7 +132,7 @@ def complete_model(
 
 
 def james_stein(sampled: Floats, before: Floats, drawn: int) -> Floats:
-    """A sampled margin, drawn back to the one before as far as the chance in `drawn` filled cells explains the move.
+    """Shrink a sampled margin to the one before, as far as chance in `drawn` filled cells explains the change.
 
     The positive-part James-Stein estimate: the move is kept if it is large beside the variance of the draws.
     """

@@ -5,13 +5,14 @@ that stops where noise explains the rest, spread a per cent or two of all rows. 
 heavy-tailed values do. Everything here reads released counts only: post-processing, at no cost in privacy.
 
 **Which cells are empty** is asked of the table itself (empirical Bayes). With y the noisy counts in units of their
-`noise_std`, the law of the true counts is the nonparametric maximum-likelihood estimate on a grid,
+`noise_std`, the distribution of the true counts is the nonparametric maximum-likelihood estimate on a grid,
 
 .. math:: \hat G = \arg\max_G \sum_i \log \int \phi(y_i - m) \, dG(m),
 
-by `STEPS` steps of expectation maximisation from the uniform law. A cell's posterior probability of at most `NEAR` says
-how surely it is small. Small is not empty: where many cells are small because there are few rows for each, as in dense
-tables, these counts add up to what independent columns expect. So for small cells of about the same expectation e,
+by `STEPS` steps of expectation maximisation from the uniform distribution. A cell's posterior probability of at most
+`NEAR` says how surely it is small. Small is not empty: where many cells are small because there are few rows for each,
+as in dense tables, these counts add up to what independent columns expect. So for small cells of about the same
+expectation e,
 
 .. math:: \hat c = \frac{\sum p_i y_i + \sqrt{\sum p_i^2}}{\sum p_i e_i}
 
@@ -43,7 +44,7 @@ from gapless.types import Floats
 
 NEAR = 0.5  # noise_std up to which a count is small
 EMPTY_STD = 0.25  # what is still unknown of an empty cell, in noise_std
-CERTAIN_STD = 5.0  # noise_std from which a cell that nobody expected is there
+CERTAIN_STD = 5.0  # noise_std above which an unexpected cell is certainly not empty
 STEPS = 50
 
 _LEAST_START = 1e-3

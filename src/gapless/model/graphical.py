@@ -178,7 +178,7 @@ class GraphicalModel:
     def fill(self, given: Integers, chance: UniformDraws) -> Codes:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
-        They are drawn from their law given the others, exactly and independently for each row.
+        They are drawn from their exact conditional distribution, independently for each row.
         """
         return sample_given(self._engine.tree, self._engine.tables, given, chance)
 

@@ -1,12 +1,12 @@
 """Junction trees: how a set of marginals is arranged so that inference is exact and cheap.
 
 Columns that share a marginal are neighbours. Eliminating the columns one by one, each time joining the
-neighbours of the one that leaves, gives *bags* of columns; the largest bags form a tree in which every column
-occupies a connected part. Inference then costs time and memory proportional to the cells of the bags, so their
+neighbours of the one that leaves, gives *cliques* of columns; the largest cliques form a tree in which every column
+occupies a connected part. Inference then costs time and memory proportional to the cells of the cliques, so their
 number is the price of a model, known before anything is fitted.
 
 >>> tree = junction_tree((2, 3, 4, 5), [(0, 1), (1, 2)])
->>> tree.bags, tree.parents, tree.cells
+>>> tree.cliques, tree.parents, tree.cells
 (((1, 2), (1, 0), (3,)), (-1, 0, 0), 23)
 >>> cells((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3)])
 38
@@ -29,9 +29,9 @@ class JunctionTree:
 
     Attributes:
         sizes: The number of levels of every column.
-        bags: The columns of each bag; those shared with its parent come first, in the parent's order.
-        parents: The position of each bag's parent, -1 for the first bag, which has none.
-        shared: How many leading columns of each bag its parent holds too.
+        cliques: The columns of each clique; those shared with its parent come first, in the parent's order.
+        parents: The position of each clique's parent, -1 for the first clique, which has none.
+        shared: How many leading columns of each clique its parent holds too.
     """
 
     sizes: Sizes
@@ -41,8 +41,8 @@ class JunctionTree:
 
     @cached_property
     def cells(self) -> int:
-        """The cells of all bags together."""
-        return sum(self.cells_of(bag) for bag in self.cliques)
+        """The cells of all cliques together."""
+        return sum(self.cells_of(clique) for clique in self.cliques)
 
     def cells_of(self, columns: Iterable[int]) -> int:
         """The number of cells of one marginal."""
@@ -50,18 +50,18 @@ class JunctionTree:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """The children of each bag."""
+        """The children of each clique."""
         kids: list[list[int]] = [[] for _ in self.cliques]
         for place, parent in enumerate(self.parents[1:], start=1):
             kids[parent].append(place)
         return kids
 
     def separator(self, place: int) -> Clique:
-        """The columns that a bag shares with its parent."""
+        """The columns that a clique shares with its parent."""
         return self.cliques[place][: self.shared[place]]
 
     def smallest_clique(self, columns: Iterable[int]) -> int | None:
-        """The smallest bag that holds all these columns, if there is one."""
+        """The smallest clique that holds all these columns, if there is one."""
         wanted = _mask(columns)
         return next((place for mask, place in self._by_size if not wanted & ~mask), None)
 
@@ -72,43 +72,44 @@ class JunctionTree:
 
 
 def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> JunctionTree:
-    """The smallest tree that a few greedy eliminations find in which each marginal lies inside a bag.
+    """The smallest tree that a few greedy eliminations find in which each marginal is a subset of a clique.
 
     Every column gets a place, also those in no marginal. The same input always gives the same tree.
     """
     sizes = tuple(sizes)
     left = list(_smallest_cliques(sizes, _neighbours(len(sizes), marginals)))
-    bags: list[Clique] = []
+    cliques: list[Clique] = []
     parents: list[int] = []
     shared: list[int] = []
-    joined = dict.fromkeys(left, (0, -1))  # the widest link of each waiting bag to the tree, and where it leads
+    joined = dict.fromkeys(left, (0, -1))  # the widest link of each waiting clique to the tree, and where it leads
     while left:  # Prim's maximum spanning tree over the shared columns
-        bag = max(left, key=lambda mask: (joined[mask][0], _cells(mask, sizes)))
-        left.remove(bag)
-        _, parent = joined[bag]
-        common = tuple(column for column in bags[parent] if bag >> column & 1) if bags else ()
+        clique = max(left, key=lambda mask: (joined[mask][0], _cells(mask, sizes)))
+        left.remove(clique)
+        _, parent = joined[clique]
+        common = tuple(column for column in cliques[parent] if clique >> column & 1) if cliques else ()
         for mask in left:
-            joined[mask] = max(joined[mask], ((mask & bag).bit_count(), len(bags)), key=lambda link: link[0])
-        if not bags:
+            joined[mask] = max(joined[mask], ((mask & clique).bit_count(), len(cliques)), key=lambda link: link[0])
+        if not cliques:
             joined = {mask: (wide, 0) for mask, (wide, _) in joined.items()}
-        fresh = (column for column in _members(bag) if column not in common)
-        bags.append(common + tuple(sorted(fresh, key=sizes.__getitem__)))  # long inner loops for numpy
+        fresh = (column for column in _members(clique) if column not in common)
+        cliques.append(common + tuple(sorted(fresh, key=sizes.__getitem__)))  # long inner loops for numpy
         parents.append(parent)
         shared.append(len(common))
-    return JunctionTree(sizes, tuple(bags), tuple(parents), tuple(shared))
+    return JunctionTree(sizes, tuple(cliques), tuple(parents), tuple(shared))
 
 
 def cells(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> int:
     """The cells that `junction_tree` would need for these marginals: the price of a model before it is fitted."""
     sizes = tuple(sizes)
-    return sum(_cells(bag, sizes) for bag in _smallest_cliques(sizes, _neighbours(len(sizes), marginals)))
+    return sum(_cells(clique, sizes) for clique in _smallest_cliques(sizes, _neighbours(len(sizes), marginals)))
 
 
 def cell_growth(tree: JunctionTree) -> list[list[int]]:
     """For each two columns, a bound on the cells that a tree grows by when they share a marginal.
 
-    Two columns of one bag cost nothing. Otherwise they get a bag of their own if they lie in separate parts, or one of
-    them joins every bag on the way to the other. All pairs at once, and cheap: a selection looks at thousands of them.
+    Two columns of one clique cost nothing. Otherwise they get a separate clique if they are in separate parts, or one
+    of them joins every clique on the way to the other. All pairs at once, and cheap: a selection looks at thousands of
+    them.
     """
     sizes, columns = tree.sizes, range(len(tree.sizes))
     growth = [[sizes[i] * sizes[j] for j in columns] for i in columns]
@@ -123,8 +124,8 @@ def cell_growth(tree: JunctionTree) -> list[list[int]]:
 
 
 def _prices(tree: JunctionTree, column: int) -> dict[int, int]:
-    """For each bag that is connected to the column's own: the cells it takes to bring the column there."""
-    prices = {place: 0 for place, bag in enumerate(tree.cliques) if column in bag}
+    """For each clique connected to one with the column: the cells it costs to extend the column there."""
+    prices = {place: 0 for place, clique in enumerate(tree.cliques) if column in clique}
     frontier = list(prices)
     while frontier:
         here = frontier.pop()
@@ -148,33 +149,33 @@ def _neighbours(columns: int, marginals: Iterable[Iterable[int]]) -> tuple[int, 
 
 @lru_cache(maxsize=4096)
 def _smallest_cliques(sizes: Sizes, neighbours: tuple[int, ...]) -> tuple[int, ...]:
-    """The maximal bags of the cheapest elimination."""
+    """The maximal cliques of the cheapest elimination."""
     found = (_eliminate(sizes, list(neighbours), cost) for cost in (_weight, _fill))
-    return min(found, key=lambda bags: sum(_cells(bag, sizes) for bag in bags))
+    return min(found, key=lambda cliques: sum(_cells(clique, sizes) for clique in cliques))
 
 
 def _eliminate(sizes: Sizes, neighbours: list[int], cost: Cost) -> tuple[int, ...]:
-    """Take the cheapest column out, join its neighbours, and again: the maximal bags on the way."""
-    bags: list[int] = []
+    """Take the cheapest column out, join its neighbours, and again: the maximal cliques on the way."""
+    cliques: list[int] = []
     costs = {column: cost(mask, neighbours, sizes) for column, mask in enumerate(neighbours)}
     while costs:
         column = min(costs, key=costs.__getitem__)
         del costs[column]
-        bag = neighbours[column]
-        if all(map(bag.__and__, map(int.__invert__, bags))):  # inside no other bag
-            bags.append(bag)
-        rest = stale = bag & ~(1 << column)
+        clique = neighbours[column]
+        if all(map(clique.__and__, map(int.__invert__, cliques))):  # inside no other clique
+            cliques.append(clique)
+        rest = stale = clique & ~(1 << column)
         for other in _members(rest):
             if rest & ~neighbours[other]:
                 stale |= neighbours[other] & ~(1 << column)
             neighbours[other] = (neighbours[other] | rest) & ~(1 << column)
         for other in _members(stale):
             costs[other] = cost(neighbours[other], neighbours, sizes)
-    return tuple(bags)
+    return tuple(cliques)
 
 
 def _weight(mask: int, _neighbours: list[int], sizes: Sizes) -> int:
-    """The cells of the bag that would come out."""
+    """The cells of the clique that would come out."""
     return _cells(mask, sizes)
 
 

@@ -1,8 +1,8 @@
 """Noisy marginals: what was measured, and the tables they agree on.
 
 A marginal is a set of columns, here by position; a measurement is its noisy table of counts. Columns measured in
-several marginals are known several times: `reconcile` finds the tables closest to all measurements that tell one
-story about every shared column, by splitting each table into its mean, main effects and interactions and averaging
+several marginals are known several times: `reconcile` finds the tables closest to all measurements that agree on
+every shared column, by splitting each table into its mean, main effects and interactions and averaging
 every part with inverse-variance weights. It is the exact least-squares answer but for signs: cells may be negative.
 """
 
@@ -138,7 +138,7 @@ def multiply(left: Floats, right: Floats) -> Floats:
 
 
 def cramers_v(joint: Floats) -> float | None:
-    r"""How far the two columns of a joint law are from independent: 0 if they are, 1 if one decides the other.
+    r"""How far the two columns of a joint distribution are from independent: 0 if they are, 1 if one decides the other.
 
     .. math:: V = \sqrt{\frac{\phi^2}{\min(r, c) - 1}}, \qquad
               \phi^2 = \sum_{ij} \frac{(p_{ij} - p_{i\cdot} p_{\cdot j})^2}{p_{i\cdot} p_{\cdot j}}

@@ -1,4 +1,4 @@
-"""Messages on a junction tree: potentials in, marginals of all bags out, and the sweeps that fit them to tables."""
+"""Messages on a junction tree: potentials in, marginals of all cliques out, and the sweeps that fit them to tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ _SHORT = 20  # cells of a row that is not worth a call
 
 
 class JunctionTreeInference:
-    """Potentials, marginals and bag tables in fixed memory, with every axis order worked out beforehand.
+    """Potentials, marginals and clique tables in fixed memory, with every axis order worked out beforehand.
 
-    `theta` and `mu` are one long vector each; a marginal's slice of them is seen through views that fit its bag.
-    After `calibrate`, `tables` holds the probabilities of each bag.
+    `theta` and `mu` are one long vector each; a marginal's slice of them is seen through views that fit its clique.
+    After `calibrate`, `tables` holds the probabilities of each clique.
     """
 
     def __init__(self, sizes: Sizes, potentials: Mapping[Marginal, Floats], cap_cells: int | None) -> None:
@@ -46,7 +46,7 @@ class JunctionTreeInference:
                 | Hint("coarsen those with many levels")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
-        self.tables = [np.zeros([sizes[column] for column in bag]) for bag in tree.cliques]
+        self.tables = [np.zeros([sizes[column] for column in clique]) for clique in tree.cliques]
         self.flat = [table.reshape(tree.cells_of(tree.separator(place)), -1) for place, table in enumerate(self.tables)]
         self.links = [  # the shape of each message in its parent, and the axes that are summed out
             _broadcast_shape(tree.cliques[parent], tree.separator(place), sizes)
@@ -70,7 +70,7 @@ class JunctionTreeInference:
         self.tour = self._walk()
 
     def _walk(self) -> list[tuple[int, int]]:
-        """Every bag in turn, going back to the parent after each child: (from, to) pairs from the first bag on."""
+        """A walk through all cliques, back to the parent after each child, as (from, to) pairs."""
         tour: list[tuple[int, int]] = []
         stack = [(-1, 0)] if self.tables else []
         while stack:
@@ -151,7 +151,7 @@ class JunctionTreeInference:
         return excess
 
     def sweep(self, targets: Mapping[Marginal, FitTarget], total: float) -> dict[Marginal, float]:
-        """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.
+        """Move each marginal towards its target in turn, reluctantly, carrying the change from clique to clique.
 
         Gives, for each, how far it was from its target before it moved: by how many standard deviations its χ² exceeded
         what noise explains.
@@ -185,26 +185,26 @@ class JunctionTreeInference:
         return excess
 
     def conditional(self, place: int) -> Floats:
-        """The probabilities of a bag given the columns it shares with its parent."""
+        """The probabilities of a clique given the columns it shares with its parent."""
         flat = self.flat[place]
         conditional: Floats = flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
         return conditional.reshape(self.tables[place].shape)
 
     def distant_marginal(self, columns: Marginal) -> Floats:
-        """A marginal of columns that meet in no bag: laws are carried up the tree until all have met."""
+        """A marginal of columns that no clique holds together: conditionals are passed up the tree until all meet."""
         tree = self.tree
-        below: list[Marginal] = [()] * len(tree.cliques)  # the wanted columns introduced in or under each bag
+        below: list[Marginal] = [()] * len(tree.cliques)  # the wanted columns introduced in or under each clique
         messages: dict[int, Floats] = {}
         place = len(tree.cliques)
         while place == len(tree.cliques) or len(below[place]) < len(columns):
             place -= 1
-            bag, link = tree.cliques[place], tree.separator(place)
+            clique, link = tree.cliques[place], tree.separator(place)
             active = [kid for kid in tree.children[place] if below[kid]]
-            introduced = tuple(column for column in bag[len(link) :] if column in columns)
+            introduced = tuple(column for column in clique[len(link) :] if column in columns)
             below[place] = introduced + sum((below[kid] for kid in active), ())
             met = len(below[place]) == len(columns)
             keep = columns if met else link + below[place]
-            table, axes = self.tables[place] if met else self.conditional(place), bag
+            table, axes = self.tables[place] if met else self.conditional(place), clique
             for number, kid in enumerate(active, start=1):
                 later = {column for other in active[number:] for column in tree.separator(other)}
                 out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
@@ -220,18 +220,18 @@ class JunctionTreeInference:
         return messages[place]
 
     def distant_pairs(self, wanted: set[Marginal]) -> dict[Marginal, Floats]:
-        """Pairs of columns that meet in no bag, from the bottom of the tree to the top.
+        """Marginals of pairs of columns that no clique holds together, from the leaves of the tree to the root.
 
-        Each bag tells its parent the law of every column under it given what they share, side by side in one matrix;
+        Each clique sends its parent the distribution of every column below it given their separator, in one matrix;
         two columns from different branches are joined where their branches meet.
         """
         tree, needed = self.tree, set(chain.from_iterable(wanted))
         found: dict[Marginal, Floats] = {}
         sent: dict[int, _Conditionals] = {}
         for place in range(len(tree.cliques) - 1, -1, -1):
-            bag, up = tree.cliques[place], tree.separator(place)
+            clique, up = tree.cliques[place], tree.separator(place)
             branches: dict[Marginal, list[_Conditionals]] = {}
-            for column in needed.intersection(bag[len(up) :]):
+            for column in needed.intersection(clique[len(up) :]):
                 branches.setdefault((column,), []).append(_Conditionals.known(column, tree.sizes[column]))
             for kid in tree.children[place]:
                 branches.setdefault(tree.separator(kid), []).append(sent.pop(kid))
@@ -241,7 +241,7 @@ class JunctionTreeInference:
                 fresh = [(a, b) for a, b in fresh if left.spans[a][0] != right.spans[b][0]]
                 if fresh:
                     union = tuple(dict.fromkeys(left_link + right_link))
-                    joint = marginalize(self.tables[place], bag, union)
+                    joint = marginalize(self.tables[place], clique, union)
                     reach = left.through(joint, union, left_link, right_link, tree.sizes)
                 for a, partners in groupby(fresh, key=itemgetter(0)):
                     block = multiply(reach[:, left.spans[a][1]].T, right.matrix)
@@ -251,7 +251,7 @@ class JunctionTreeInference:
             heard = [_Conditionals({}, np.empty((tree.cells_of(up), 0)))]
             for link, parts in groups.items():
                 union = tuple(dict.fromkeys(up + link))
-                matrix = parts.through(marginalize(self.conditional(place), bag, union), union, link, up, tree.sizes)
+                matrix = parts.through(marginalize(self.conditional(place), clique, union), union, link, up, tree.sizes)
                 heard.append(
                     _Conditionals({column: (place, span) for column, (_, span) in parts.spans.items()}, matrix)
                 )
@@ -261,7 +261,7 @@ class JunctionTreeInference:
 
 @dataclass(frozen=True, slots=True)
 class _Conditionals:
-    """The laws of many columns given the same link, side by side: a row per cell of the link.
+    """The distributions of many columns given the same separator, side by side: a row per cell of the separator.
 
     `spans` says for each column from which branch it comes and which columns of the matrix are its levels.
     """
@@ -271,7 +271,7 @@ class _Conditionals:
 
     @staticmethod
     def known(column: int, size: int) -> "_Conditionals":
-        """The law of a column given itself, a branch of its own."""
+        """The distribution of a column given itself, as a separate branch."""
         return _Conditionals({column: (-1 - column, slice(0, size))}, np.eye(size))
 
     @staticmethod
@@ -293,28 +293,28 @@ class _Conditionals:
 
 
 class _MarginalView:
-    """A marginal's place in the long vectors, and how it is seen from its bag."""
+    """A marginal's place in the long vectors, and how it is seen from its clique."""
 
-    def __init__(self, columns: Marginal, where: slice, bag: Marginal, engine: JunctionTreeInference) -> None:
+    def __init__(self, columns: Marginal, where: slice, clique: Marginal, engine: JunctionTreeInference) -> None:
         sizes = engine.tree.sizes
         self.columns = columns
         self.where = where
         self.shape = [sizes[column] for column in columns]
-        self.order = sorted(range(len(columns)), key=lambda axis: bag.index(columns[axis])) if bag else []
-        self.expand = tuple(slice(None) if column in columns else None for column in bag)
-        self.gone = _broadcast_shape(bag, columns, sizes)[1]
+        self.order = sorted(range(len(columns)), key=lambda axis: clique.index(columns[axis])) if clique else []
+        self.expand = tuple(slice(None) if column in columns else None for column in clique)
+        self.gone = _broadcast_shape(clique, columns, sizes)[1]
         self.potential = self.seen(engine.theta[where])
         self.marginal = engine.mu[where].reshape(self.shape).transpose(self.order)
 
     def seen(self, values: Floats) -> Floats:
-        """A view with the axes of the bag."""
+        """A view with the axes of the clique."""
         return values.reshape(self.shape).transpose(self.order)[self.expand]
 
 
-def _broadcast_shape(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int], tuple[int, ...]]:
-    """The shape in which a table of `columns` spreads over a bag, and the bag's other axes."""
-    shape = [sizes[column] if column in columns else 1 for column in bag]
-    return shape, tuple(axis for axis, column in enumerate(bag) if column not in columns)
+def _broadcast_shape(clique: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int], tuple[int, ...]]:
+    """The shape in which a table of `columns` spreads over a clique, and the clique's other axes."""
+    shape = [sizes[column] if column in columns else 1 for column in clique]
+    return shape, tuple(axis for axis, column in enumerate(clique) if column not in columns)
 
 
 def sum_out(table: Floats, gone: Sequence[int]) -> Floats:

@@ -1,8 +1,8 @@
-"""Rows drawn from a calibrated junction tree, bag by bag, each given the columns that are already there.
+"""Rows drawn from a calibrated junction tree, clique by clique, each given the columns that are already there.
 
 Rows in the same situation form a group. A group of m rows gets ⌊m·p⌋ rows of every cell for certain and the rest at
 random, so that each cell's expectation is exactly m·p and the tables of the sample are closer to the model's than
-independent draws. The rows of a group are then dealt out in random order: two columns that depend on the same parent
+independent draws. The cells of a group then go to its rows in random order: two columns that depend on the same parent
 are independent given it, which sorted order would break.
 """
 
@@ -26,17 +26,17 @@ _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 
 
 def sample(tree: JunctionTree, tables: Sequence[Floats], rows: int, rng: np.random.Generator) -> Codes:
-    """Rows × columns of codes; `tables` holds the probabilities of each bag."""
+    """Rows × columns of codes; `tables` holds the probabilities of each clique."""
     codes = np.empty((rows, len(tree.sizes)), dtype=code_dtype(tree.sizes), order="F")
-    for bag, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
-        groups = _ravel(codes, bag[:shared], tree)
-        cells = systematic_by_group(table.reshape(tree.cells_of(bag[:shared]), -1), groups, rng)
-        _unravel(codes, slice(None), cells, bag[shared:], tree)
+    for clique, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
+        groups = _ravel(codes, clique[:shared], tree)
+        cells = systematic_by_group(table.reshape(tree.cells_of(clique[:shared]), -1), groups, rng)
+        _unravel(codes, slice(None), cells, clique[shared:], tree)
     return codes
 
 
 def systematic_by_group(probabilities: Floats, groups: Integers, rng: np.random.Generator) -> Integers:
-    """A cell for every row; row r of `groups` follows the law in that row of `probabilities`."""
+    """A cell for every row; a row of group g follows row g of `probabilities`."""
     sizes = np.bincount(groups, minlength=len(probabilities))
     present = np.flatnonzero(sizes)
     sizes = sizes[present]
@@ -58,9 +58,9 @@ def systematic_by_group(probabilities: Floats, groups: Integers, rng: np.random.
 
 
 def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, chance: UniformDraws) -> Codes:
-    """Fill the cells that are -1, row by row, from the model's law given the other cells of the row.
+    """Fill the cells that are -1, row by row, from the model's distribution given the other cells of the row.
 
-    What is known sends messages up the tree; then every bag is drawn on the way down. A combination that the model
+    Known cells send messages up the tree; then every clique is drawn on the way down. A combination that the model
     holds impossible is kept, and what cannot be reconciled with it is drawn evenly.
 
     A row's result is a function of the row and of its own numbers from `chance`, to the last bit: rows are grouped
@@ -68,8 +68,8 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, 
     stands on this (docs/proofs/stability.md).
     """
     conditionals = []
-    for bag, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
-        joint = table.reshape(tree.cells_of(bag[:shared]), -1)
+    for clique, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
+        joint = table.reshape(tree.cells_of(clique[:shared]), -1)
         conditionals.append((joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)).reshape(table.shape))
     first, who = _distinct(_ravel_all(given + 1, [size + 1 for size in tree.sizes]))
     spans = np.where(given[first] < 0, tree.sizes, 1)
@@ -87,11 +87,11 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, 
 
 
 class _ConditionalSampler:
-    """Different states of knowledge about a row, and the messages each sends from every bag to its parent.
+    """Draw unknown cells given known ones, for many patterns of known cells at once.
 
     A message has an entry for each combination of the shared columns that the state leaves open. Those of all states
-    lie one after the other: a state's begin at `begins`, and `strides` says how far apart the levels of a column are, 0
-    for those of a known one.
+    are stored one after the other: a state's begin at `begins`, and `strides` is the step between two levels of a
+    column, 0 for those of a known one.
     """
 
     def __init__(self, tree: JunctionTree, conditionals: Sequence[Floats], given: Integers) -> None:
@@ -106,11 +106,11 @@ class _ConditionalSampler:
             self._send(place)
 
     def draw(self, who: Integers, draws: Sequence[Floats]) -> Integers:
-        """A full row for each state of knowledge named in `who`; `draws` has a number for each bag and row."""
+        """A full row for each state of knowledge named in `who`; `draws` has a number for each clique and row."""
         codes = self.given[who]
-        for place, (bag, shared) in enumerate(zip(self.tree.cliques, self.tree.shared, strict=True)):
-            link = bag[:shared]
-            for states, free in self._patterns(bag[shared:]):
+        for place, (clique, shared) in enumerate(zip(self.tree.cliques, self.tree.shared, strict=True)):
+            link = clique[:shared]
+            for states, free in self._patterns(clique[shared:]):
                 rows = np.flatnonzero(states[who]) if free else np.empty(0, dtype=np.int64)
                 cells = _ravel(codes[rows], link, self.tree)
                 first, group = _distinct(cells + self.tree.cells_of(link) * who[rows])
@@ -125,14 +125,14 @@ class _ConditionalSampler:
         return codes
 
     def _send(self, place: int) -> None:
-        bag, shared = self.tree.cliques[place], self.tree.shared[place]
+        clique, shared = self.tree.cliques[place], self.tree.shared[place]
         entries, self.strides[place] = np.ones(len(self.given), dtype=np.int64), {}
-        for column in reversed(bag[:shared]):
+        for column in reversed(clique[:shared]):
             self.strides[place][column] = np.where(self.known[:, column], 0, entries)
             entries = np.where(self.known[:, column], entries, entries * self.tree.sizes[column])
         begins = self.begins[place] = np.cumsum(entries) - entries
         message = self.messages[place] = np.empty(int(entries.sum()))
-        for states, free in self._patterns(bag):
+        for states, free in self._patterns(clique):
             who = np.flatnonzero(states)
             for begin, end in self._portions(len(who), free):
                 some = who[begin:end]
@@ -154,17 +154,17 @@ class _ConditionalSampler:
         return ((begin, min(begin + step, many)) for begin in range(0, many, step))
 
     def _weights(self, place: int, who: Integers, codes: Integers, free: Marginal) -> Floats:
-        """A bag's law in these rows times its children's messages: one axis per column, of length 1 unless free."""
-        bag, sizes = self.tree.cliques[place], self.tree.sizes
-        upright = (-1, *[1] * len(bag))
+        """A clique's conditional times its children's messages: one axis per column, of length 1 unless free."""
+        clique, sizes = self.tree.cliques[place], self.tree.sizes
+        upright = (-1, *[1] * len(clique))
 
         def entries(column: int, code: Integers) -> Integers:
             if column not in free:
                 return code.reshape(upright)
-            return np.arange(sizes[column]).reshape([1] + [sizes[column] if other == column else 1 for other in bag])
+            return np.arange(sizes[column]).reshape([1] + [sizes[column] if other == column else 1 for other in clique])
 
-        weights = np.empty((len(who), *(sizes[column] if column in free else 1 for column in bag)))
-        weights[...] = self.conditionals[place][tuple(entries(column, codes[:, column]) for column in bag)]
+        weights = np.empty((len(who), *(sizes[column] if column in free else 1 for column in clique)))
+        weights[...] = self.conditionals[place][tuple(entries(column, codes[:, column]) for column in clique)]
         for kid in self.tree.children[place]:
             places = self.begins[kid][who].reshape(upright)
             for column, stride in self.strides[kid].items():
@@ -176,7 +176,7 @@ class _ConditionalSampler:
 def inverse_sample(weights: Floats, groups: Integers, draws: Floats) -> Integers:
     """An independent cell for every row, by inversion of its draw; row r of `groups` follows that row of `weights`.
 
-    >>> pick(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0, 0, 1, 1]), np.array([0.2, 0.3, 0.4, 0.6]))
+    >>> inverse_sample(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0, 0, 1, 1]), np.array([0.2, 0.3, 0.4, 0.6]))
     array([0, 1, 0, 1])
     """
     steps = np.cumsum(weights, axis=1)
@@ -198,7 +198,7 @@ def _distinct(keys: Integers) -> tuple[Integers, Integers]:
 
 
 def _ravel_all(codes: Integers, sizes: Sequence[int]) -> Integers:
-    """One number per row that tells different rows apart, however many columns there are."""
+    """One number per row; different rows get different numbers, for any number of columns."""
     keys, span = np.zeros(len(codes), dtype=np.int64), 1
     for column, size in enumerate(sizes):
         if span * size > 1 << 62:
@@ -208,7 +208,7 @@ def _ravel_all(codes: Integers, sizes: Sequence[int]) -> Integers:
 
 
 def code_dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
-    """The type of the codes of columns with so many cells."""
+    """The smallest type that holds the codes of columns of these sizes."""
     return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32
 
 
@@ -232,13 +232,13 @@ def _unravel(
 
 
 def softmax(logits: Floats) -> Floats:
-    """The chances of each row's cells by their logits."""
+    """The probabilities of each row's cells, from their logits."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def systematic_by_row(logits: Floats, rng: np.random.Generator) -> Integers:
-    """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
+    """Draw a cell for each row from the row's logits, by systematic sampling along the rows.
 
     Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at
     random on the sum of their chances to have it. A tooth falls on a row with exactly this chance.

@@ -53,13 +53,13 @@ def copies(tmp_path_factory):
 def test_a_question_is_answered_as_it_would_be_asked(copies):
     pooled = gl.pool(copies, gl.Mean("age", by="sex"))
     truth = dict(people().group_by("sex").agg(pl.col("age").mean()).iter_rows())
-    assert [each.name for each in pooled.estimates] == ["F", "M"]
-    for each in pooled.estimates:
-        low, high = each.interval
-        assert low < truth[each.name] < high
+    assert [found_estimate.name for found_estimate in pooled.estimates] == ["F", "M"]
+    for found_estimate in pooled.estimates:
+        low, high = found_estimate.interval
+        assert low < truth[found_estimate.name] < high
         assert high - low < 1
-        assert each.noise_factor > 1
-        assert each.gap_factor == 1
+        assert found_estimate.noise_factor > 1
+        assert found_estimate.gap_factor == 1
     assert "nothing was spent" in str(pooled)
 
 
@@ -74,19 +74,19 @@ def test_other_questions_have_their_truth_in_the_interval(question, column, copi
     assert found.interval[0] <= truth <= found.interval[1]
 
 
-def test_what_was_not_measured_has_no_interval_and_says_what_to_measure(copies):
+def test_unmeasured_columns_have_no_interval_and_the_note_names_what_to_measure(copies):
     pooled = gl.pool(copies, gl.Mean("income", by="town"))
-    for each in pooled.estimates:
-        assert each.interval is None
-        assert "not supported by this release: income × town was not measured" in each.unsupported
-        assert 'AIM(always=[("income", "town")])' in each.unsupported
+    for found_estimate in pooled.estimates:
+        assert found_estimate.interval is None
+        assert "not supported by this release: income × town was not measured" in found_estimate.unsupported
+        assert 'AIM(always=[("income", "town")])' in found_estimate.unsupported
     assert "not supported" in str(pooled)
     assert pooled.to_dict()["estimates"][0]["interval"] is None
 
 
-def test_a_reason_is_told_once(copies):
+def test_a_reason_is_written_once(copies):
     pooled = gl.pool(copies, gl.Mean("income", by="town"))
-    assert all("income × town was not measured" in each.unsupported for each in pooled.estimates)
+    assert all("income × town was not measured" in found_estimate.unsupported for found_estimate in pooled.estimates)
     assert str(pooled).count("not supported by this release") == 1
     assert "nothing was spent" not in str(pooled)
     some = gl.pool(copies, lambda t: {"a": (t["age"].to_numpy().mean(), 0.1), "b": (t.codes[2] @ t.codes[3], 0.1)})
@@ -107,13 +107,13 @@ def test_columns_that_a_function_looks_at_are_found_for_each_of_its_numbers(copi
     needs = required_columns(lambda table: estimates_of(means(table)), copies[0], estimates_of(means(copies[0])))
     assert needs == [[{0}], [{0, 2}], [{2, 3}], [frozenset()]]
     pooled = gl.pool(copies, means)
-    assert [each.interval is None for each in pooled.estimates] == [False, False, True, False]
+    assert [found_estimate.interval is None for found_estimate in pooled.estimates] == [False, False, True, False]
 
 
 def test_statsmodels_works_as_it_is_and_needs_pairs_alone(copies):
     smf = pytest.importorskip("statsmodels.formula.api")
     pooled = gl.pool(copies, lambda table: smf.ols("income ~ age", table.to_pandas()).fit())
-    assert [each.name for each in pooled.estimates] == ["Intercept", "age"]
+    assert [found_estimate.name for found_estimate in pooled.estimates] == ["Intercept", "age"]
     low, high = pooled["age"].interval
     assert low < np.polyfit(people()["age"], people()["income"], 1)[0] < high
     pooled = gl.pool(copies, lambda table: smf.ols("age ~ income + sex", table.to_pandas(nullable=False)).fit())
@@ -128,13 +128,13 @@ def test_a_regression_of_several_columns_is_inside_if_all_pairs_are(tmp_path):
     with fixed_noise(1):
         copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(3, seed=2)
     pooled = gl.pool(copies, lambda t: smf.ols("income ~ age + sex", t.to_pandas()).fit())
-    assert all(each.interval is not None for each in pooled.estimates)
+    assert all(found_estimate.interval is not None for found_estimate in pooled.estimates)
     pooled = gl.pool(copies, lambda t: (t["age"].to_numpy()[(t.codes[1] == 0) & (t.codes[3] == 0)].mean(), 0.01))
     assert pooled.estimates[0].interval is None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "returned",
     [
         ([1.0, 2.0], [0.1, 0.2]),
         {"a": (1.0, 0.1), "b": (2.0, 0.2)},
@@ -142,8 +142,8 @@ def test_a_regression_of_several_columns_is_inside_if_all_pairs_are(tmp_path):
         Estimates(("a", "b"), np.array([1.0, 2.0]), np.array([0.1, 0.2])),
     ],
 )
-def test_forms_that_an_estimator_may_return(said):
-    found = estimates_of(said)
+def test_forms_that_an_estimator_may_return(returned):
+    found = estimates_of(returned)
     assert found.values.tolist() == [1.0, 2.0]
     assert found.variances.tolist() == pytest.approx([0.1, 0.2])
 
@@ -158,11 +158,11 @@ def test_names_of_a_series_are_kept():
 
 
 @pytest.mark.parametrize(
-    "said", [None, 3.0, "text", ([1.0], [0.1, 0.2]), (1.0, -1.0), {}, [1.0, 2.0], np.ones(2), BY_SEX]
+    "returned", [None, 3.0, "text", ([1.0], [0.1, 0.2]), (1.0, -1.0), {}, [1.0, 2.0], np.ones(2), BY_SEX]
 )
-def test_other_forms_are_refused(said):
+def test_other_forms_are_refused(returned):
     with pytest.raises(gl.errors.ModelError, match="an estimator returned"):
-        estimates_of(said)
+        estimates_of(returned)
 
 
 def test_questions_that_count_one_table_are_refused(copies):
@@ -203,7 +203,10 @@ def without_young_incomes(folder):
 def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path):
     copies = without_young_incomes(tmp_path)
     assert copies.replicates
-    assert [each.gap_factor for each in gl.pool(copies, gl.Mean("age", by="sex")).estimates] == [1, 1]
+    assert [found_estimate.gap_factor for found_estimate in gl.pool(copies, gl.Mean("age", by="sex")).estimates] == [
+        1,
+        1,
+    ]
     assert gl.pool(copies, gl.Mean("income")).estimates[0].gap_factor > 1
 
 
@@ -211,12 +214,14 @@ def test_how_freely_gap_rates_of_a_mixture_move_is_in_the_interval(tmp_path):
     """Between two mixtures, of which either might be right: the middle, and as far again to either side."""
     copies = without_young_incomes(tmp_path)
     question = gl.Mean("income")
-    one, other = (estimate(question, rows).values for rows in (copies.reference_sample, copies.loose_rates_sample))
-    found = bootstrap(one, np.array([estimate(question, rows).values for rows in copies.replicates]))
+    reference, loose = (
+        estimate(question, rows).values for rows in (copies.reference_sample, copies.loose_rates_sample)
+    )
+    found = bootstrap(reference, np.array([estimate(question, rows).values for rows in copies.replicates]))
     (mean,) = gl.pool(copies, question).estimates
-    assert abs(other - one) > 0
-    assert mean.value == pytest.approx((found.centre + (other - one) / 2)[0])
-    assert mean.interval[1] - mean.value >= widened(found.half, np.abs(other - one) / 2)[0] - 1e-9 > found.half[0]
+    assert abs(loose - reference) > 0
+    assert mean.value == pytest.approx((found.centre + (loose - reference) / 2)[0])
+    assert mean.interval[1] - mean.value >= widened(found.half, np.abs(loose - reference) / 2)[0] - 1e-9 > found.half[0]
     (age,) = gl.pool(copies, gl.Mean("age")).estimates  # it has no gaps
     assert age.value == pytest.approx(
         (
@@ -259,9 +264,9 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     some = gl.Proportion("gain > 0")
     found = gl.pool(copies, some)
     (tail,) = found.estimates
-    said = np.array([estimate(some, table).values for table in (copies.reference_sample, *copies.replicates)])
-    assert len(said) == 9
-    alone = bootstrap(said[0], said[1:])
+    results = np.array([estimate(some, table).values for table in (copies.reference_sample, *copies.replicates)])
+    assert len(results) == 9
+    alone = bootstrap(results[0], results[1:])
     half = tail.interval[1] - tail.value
     assert tail.value == pytest.approx(alone.centre[0])
     assert half >= alone.half[0] * (1 - 1e-9) > 0
@@ -269,18 +274,18 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     assert tail.noise_factor == pytest.approx(half / 1.96 / np.sqrt(_variance(copies, some)), rel=1e-3)
     assert "gaps" not in "\n".join(found.answers)
     (mean,) = gl.pool(copies, gl.Mean("gain")).estimates
-    told = [estimate(gl.Mean("gain"), *drawn) for drawn in copies.drawn_copies]
+    results = [estimate(gl.Mean("gain"), *drawn) for drawn in copies.drawn_copies]
     exact = rubin(
         estimate(gl.Mean("gain"), copies.reference_sample, copies.measurements).values,
-        np.array([each.values for each in told]),
-        np.array([each.variances for each in told]),
+        np.array([result.values for result in results]),
+        np.array([result.variances for result in results]),
     )
     assert mean.value == pytest.approx(exact.centre[0])
     assert mean.interval == pytest.approx((max(0, mean.value - exact.half[0]), mean.value + exact.half[0]))
     (share,) = gl.pool(copies, gl.Proportion("sex == 'F'")).estimates
     shares = [estimate(gl.Proportion("sex == 'F'"), table) for table in copies]
     middle = 2 * estimate(gl.Proportion("sex == 'F'"), copies.reference_sample).values - np.mean(
-        [one.values for one in shares]
+        [result.values for result in shares]
     )
     assert share.value == pytest.approx(middle[0])
 
@@ -293,24 +298,24 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
 ])  # fmt: skip
 def test_means_are_those_of_bins_and_no_chance_of_drawing_values_is_in_them(question, drawn_copies):
     drawn, measurements = drawn_copies.drawn_copies[0]
-    plain, said = (estimate(question, drawn, known) for known in (None, measurements))
+    plain, by_bins = (estimate(question, drawn, known) for known in (None, measurements))
     place = drawn.schema.names.index(question.column)
     numbers = np.arange(*{"gain": (0.0, 1000), "age": (0.0, 100)}[question.column])
     means = measurements.bin_means(drawn.schema, place, np.clip(numbers, *(question.bounds or (0, 999))))
     for group, sex in enumerate(["F", "M"][: len(plain.names)]):
         here = drawn.codes[2] == "FM".index(sex) if question.by or question.where else slice(None)
-        assert said.values[group] == pytest.approx(means[drawn.codes[place][here]].mean())
-    assert (said.values != plain.values).all()
-    assert said.variances == pytest.approx(plain.variances)
+        assert by_bins.values[group] == pytest.approx(means[drawn.codes[place][here]].mean())
+    assert (by_bins.values != plain.values).all()
+    assert by_bins.variances == pytest.approx(plain.variances)
 
 
 @pytest.mark.parametrize("question", [gl.Mean("gain", where="gain < 500"), gl.Proportion("gain == 0")])
-def test_what_looks_inside_bins_is_told_by_rows(question, drawn_copies):
+def test_questions_that_look_inside_bins_use_the_values_of_rows(question, drawn_copies):
     drawn, measurements = drawn_copies.drawn_copies[0]
     np.testing.assert_array_equal(estimate(question, drawn, measurements).values, estimate(question, drawn).values)
 
 
-def test_a_group_of_the_column_itself_is_told_by_rows(drawn_copies):
+def test_groups_by_the_averaged_column_use_the_values_of_rows(drawn_copies):
     drawn, measurements = drawn_copies.drawn_copies[0]
     by_itself = gl.Mean("gain", by="gain")
     np.testing.assert_array_equal(estimate(by_itself, drawn, measurements).values, estimate(by_itself, drawn).values)
@@ -318,25 +323,25 @@ def test_a_group_of_the_column_itself_is_told_by_rows(drawn_copies):
 
 def test_trees_that_rows_follow_have_no_count_below_zero_and_the_means_of_rows(drawn_copies):
     drawn, measurements = drawn_copies.drawn_copies[0]
-    lifted, numbers = measurements.nonnegative(drawn.schema), np.arange(1000.0)
+    nonnegative, numbers = measurements.nonnegative(drawn.schema), np.arange(1000.0)
     assert (
         min(level.counts.min() for level in measurements.bin_hierarchy)
         < 0
-        <= min(level.counts.min() for level in lifted.bin_hierarchy)
+        <= min(level.counts.min() for level in nonnegative.bin_hierarchy)
     )
-    assert len({round(level.counts.sum(), 6) for level in lifted.bin_hierarchy}) == 1
+    assert len({round(level.counts.sum(), 6) for level in nonnegative.bin_hierarchy}) == 1
     held = measurements.within_bin_counts(drawn.schema, follow_noise=True)["gain"]
-    assert lifted.within_bin_counts(drawn.schema, follow_noise=True)["gain"] == pytest.approx(held)
+    assert nonnegative.within_bin_counts(drawn.schema, follow_noise=True)["gain"] == pytest.approx(held)
     bins = drawn.schema["gain"].finest.regroup(drawn.schema["gain"])[:1000]
     of_rows = np.bincount(bins, held * numbers) / np.bincount(bins, held)
-    assert lifted.bin_means(drawn.schema, 0, numbers) == pytest.approx(of_rows)
-    told, _ = measurements.column_counts(drawn.schema, 0)  # by all tables: that of the tree is known less well
+    assert nonnegative.bin_means(drawn.schema, 0, numbers) == pytest.approx(of_rows)
+    counts, _ = measurements.column_counts(drawn.schema, 0)  # by all tables: that of the tree is known less well
     beyond = np.bincount(
         bins,
         least_squares_counts([level.counts for level in measurements.bin_hierarchy], 1.0) * (numbers - of_rows[bins]),
     )
-    assert measurements.bin_means(drawn.schema, 0, numbers) == pytest.approx(of_rows + beyond / told)
-    assert np.abs(beyond / told).max() > 1
+    assert measurements.bin_means(drawn.schema, 0, numbers) == pytest.approx(of_rows + beyond / counts)
+    assert np.abs(beyond / counts).max() > 1
 
 
 def test_with_gaps_replicates_are_compared_with_the_rows_that_they_come_from(tmp_path):
@@ -350,13 +355,13 @@ def test_with_gaps_replicates_are_compared_with_the_rows_that_they_come_from(tmp
         copies = gl.Independent(missing=gl.Extended()).fit(table, spend=table.ledger.left).copies(6, seed=1)
     mean, measurements = gl.Mean("gain"), copies.measurements
     (found,) = gl.pool(copies, mean).estimates
-    exact, lifted = (
+    exact, nonnegative = (
         estimate(mean, copies.reference_sample, known).values
         for known in (measurements, measurements.nonnegative(copies.model.schema))
     )
     replicates = np.array([estimate(mean, *drawn).values for drawn in copies.drawn_replicates])
-    assert abs(lifted - exact) > 1
-    assert found.value == pytest.approx(max(0.0, (exact - (replicates.mean(axis=0) - lifted))[0]))
+    assert abs(nonnegative - exact) > 1
+    assert found.value == pytest.approx(max(0.0, (exact - (replicates.mean(axis=0) - nonnegative))[0]))
 
 
 def test_a_mean_beyond_its_bounds_has_an_interval_from_there(drawn_copies, monkeypatch):
@@ -371,23 +376,32 @@ def test_a_mean_beyond_its_bounds_has_an_interval_from_there(drawn_copies, monke
     ("gain < 10 or gain == 20", (0, 20)),
     ("gain >= 200 and sex == 'F'", (0, 999)),
 ])  # fmt: skip
-def test_a_mean_lies_among_the_numbers_that_a_condition_leaves(where, ends, drawn_copies):
+def test_a_mean_is_between_the_numbers_that_a_condition_leaves(where, ends, drawn_copies):
     assert pooling._ends(gl.Mean("gain", where=where), drawn_copies.model) == ends
 
 
-def test_a_mean_that_is_mostly_noise_says_where_to_cut_it(drawn_copies):
+def test_a_mean_that_is_mostly_noise_gets_a_note_on_bounds(drawn_copies):
     model = drawn_copies.model
     cut = model.schema["gain"].finest.with_cuts
 
-    def told(question, cuts, noise=5.0):
+    def tail_notes(question, cuts, noise=5.0):
         schema = model.schema.with_columns({"gain": cut(cuts)})
         return pooling._tail_notes(question, replace(model, schema=schema), noise)
 
     by_sex = gl.Mean("gain", by="sex")
-    assert "mean(gain, 0, 100) by sex, with its tails cut" in told(by_sex, [0, 1, 100, 1000])[0]
-    assert "mean(gain, 399, 600) by sex" in told(by_sex, [0, 400, 600, 1000])[0]
-    assert told(by_sex, [0, 300, 700, 1000]) == told(by_sex, [0, 1, 1000]) == told(by_sex, [0, 1, 100, 1000], 2) == []
-    assert told(gl.Mean("gain", bounds=(0, 9)), [0, 1, 100, 1000]) == told(gl.Mean("age"), [0, 1, 100, 1000]) == []
+    assert "mean(gain, 0, 100) by sex, with its tails cut" in tail_notes(by_sex, [0, 1, 100, 1000])[0]
+    assert "mean(gain, 399, 600) by sex" in tail_notes(by_sex, [0, 400, 600, 1000])[0]
+    assert (
+        tail_notes(by_sex, [0, 300, 700, 1000])
+        == tail_notes(by_sex, [0, 1, 1000])
+        == tail_notes(by_sex, [0, 1, 100, 1000], 2)
+        == []
+    )
+    assert (
+        tail_notes(gl.Mean("gain", bounds=(0, 9)), [0, 1, 100, 1000])
+        == tail_notes(gl.Mean("age"), [0, 1, 100, 1000])
+        == []
+    )
 
 
 def test_values_in_declared_bins_are_drawn_evenly(drawn_copies):
@@ -431,15 +445,18 @@ def test_what_hangs_on_values_inside_bins_widens_an_interval(tmp_path):
     alone = gl.pool(copies, gl.Mean("x")).estimates[0]
     assert alone.interval[1] - alone.interval[0] < 0.1
     groups = gl.Mean("y", by="x")  # by the means of bins, but what is dealt is values
-    told = [estimate(groups, *drawn) for drawn in copies.drawn_copies]
-    plain = rubin(told[0].values, np.array([e.values for e in told]), np.array([e.variances for e in told]))
-    wide = [(each.interval[1] - each.interval[0]) / 2 for each in gl.pool(copies, groups).estimates[2:6]]
+    results = [estimate(groups, *drawn) for drawn in copies.drawn_copies]
+    plain = rubin(results[0].values, np.array([e.values for e in results]), np.array([e.variances for e in results]))
+    wide = [
+        (found_estimate.interval[1] - found_estimate.interval[0]) / 2
+        for found_estimate in gl.pool(copies, groups).estimates[2:6]
+    ]
     assert (np.array(wide) > 1.2 * plain.half[2:6]).all()
-    dealt_rows = reassign_within_bins(copies.reference_sample, [0, 1], np.random.default_rng(0))
+    reassigned = reassign_within_bins(copies.reference_sample, [0, 1], np.random.default_rng(0))
     for place in range(2):
-        old, new = (np.sort(rows.numeric_values(place)) for rows in (copies.reference_sample, dealt_rows))
+        old, new = (np.sort(rows.numeric_values(place)) for rows in (copies.reference_sample, reassigned))
         np.testing.assert_array_equal(old, new)
-        np.testing.assert_array_equal(copies.reference_sample.codes[place], dealt_rows.codes[place])
+        np.testing.assert_array_equal(copies.reference_sample.codes[place], reassigned.codes[place])
 
 
 def _slopes(copies, fits):
@@ -451,7 +468,7 @@ def _slopes(copies, fits):
     )
 
 
-def test_columns_that_have_nothing_to_do_with_each_other_are_dealt_by_chance():
+def test_values_of_independent_columns_are_reassigned_at_random():
     rng = np.random.default_rng(5)
     schema = Schema("two", [gl.Number(name, bounds=(0, 1), bins=4) for name in ("x", "y")])
     table = gl.Table.read(pl.DataFrame({name: rng.random(20_000) for name in ("x", "y")}), schema)
@@ -483,7 +500,7 @@ def test_groups_that_noise_hides_have_no_interval(tmp_path):
     with fixed_noise(3):
         copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(10, seed=1)
     found = gl.pool(copies, gl.Mean("age", by="town"))
-    assert [each.interval is None for each in found.estimates] == [False, False, True]
+    assert [found_estimate.interval is None for found_estimate in found.estimates] == [False, False, True]
     assert found["z"].unsupported.startswith("not supported by this release: noise hides the rows")
 
 
@@ -506,27 +523,27 @@ def _variance(copies, question):
     return np.mean([estimate(question, table).variances for table in copies])
 
 
-@pytest.mark.parametrize(("method", "told"), [
+@pytest.mark.parametrize(("method", "note_part"), [
     (gl.AIM(workload={("income", "sex"): 1.0}), "at random given sex alone"),
-    (gl.Independent(missing=gl.Extended()), "whatever the others are"),
+    (gl.Independent(missing=gl.Extended()), "independently of all other columns"),
     (gl.Mixture(), None),  # counts every pair
 ])  # fmt: skip
-def test_it_is_told_given_which_columns_gaps_are_at_random(method, told, tmp_path):
+def test_notes_name_the_columns_given_which_gaps_are_at_random(method, note_part, tmp_path):
     columns = [replace(column, may_be_missing=column.name == "income") for column in SCHEMA.columns]
     table = private(people(500), Schema("people", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
     copies = method.fit(table, spend=table.ledger.left).copies(2, seed=1)
     notes = [note for note in gl.pool(copies, gl.Mean("income")).notes if note.startswith("Gaps of income")]
-    assert [told in note for note in notes] == ([True] if told else [])
+    assert [note_part in note for note in notes] == ([True] if note_part else [])
     assert not any("Gaps of" in note for note in gl.pool(copies, gl.Mean("age")).notes)
 
 
-@pytest.mark.parametrize(("bins", "told"), [(2, True), (None, False)])  # by default each of ten values has a bin
-def test_bins_are_named_whose_inside_was_not_measured(bins, told, tmp_path):
+@pytest.mark.parametrize(("bins", "is_noted"), [(2, True), (None, False)])  # by default each of ten values has a bin
+def test_bins_are_named_whose_inside_was_not_measured(bins, is_noted, tmp_path):
     schema = Schema("people", [Integer("age", bounds=(0, 9), bins=bins)])
     table = private(people(500)[["age"]], schema, tmp_path)
     copies = gl.Independent().fit(table, spend=table.ledger.left).copies(2, seed=1)
     notes = gl.pool(copies, gl.Mean("age")).notes
-    assert any("Where in its bin a value of age" in note for note in notes) == told
+    assert any("The distribution of age within bins was not measured" in note for note in notes) == is_noted
 
 
 def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):
@@ -534,9 +551,9 @@ def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):
     table = private(people(500)[["age", "sex"]], schema, tmp_path)
     with fixed_noise(1):
         copies = gl.MST().fit(table, spend=table.ledger.left).copies(2, seed=1)
-    told = "How values of age go with other columns inside their bins was not measured"
-    assert any(told in note for note in gl.pool(copies, gl.Mean("age", by="sex")).notes)
-    assert not any("in its bin" in note for note in gl.pool(copies, gl.Mean("age")).notes)
+    note_start = "Dependence within the bins of age was not measured"
+    assert any(note_start in note for note in gl.pool(copies, gl.Mean("age", by="sex")).notes)
+    assert not any("within bins" in note for note in gl.pool(copies, gl.Mean("age")).notes)
 
 
 def test_what_no_row_answers_is_no_estimate(copies):
@@ -568,9 +585,9 @@ def test_weights_inside_a_linear_regression_are_looked_at(copies):
         age, income = (table[name].to_numpy() for name in ("age", "income"))
         return models.WLS(income, models.add_constant(age), weights=weights).fit()
 
-    assert all(each.interval for each in gl.pool(copies, lambda table: slope(table, 1.0)).estimates)
-    for each in gl.pool(copies, lambda table: slope(table, 1.0 + table.codes[3])).estimates:
-        assert "age × income × town was not measured" in each.unsupported
+    assert all(found_estimate.interval for found_estimate in gl.pool(copies, lambda table: slope(table, 1.0)).estimates)
+    for found_estimate in gl.pool(copies, lambda table: slope(table, 1.0 + table.codes[3])).estimates:
+        assert "age × income × town was not measured" in found_estimate.unsupported
 
 
 @pytest.mark.parametrize(("seen", "hidden"), [(20, True), (2000, False)])

@@ -129,7 +129,7 @@ def test_other_ways_to_compress_are_refused(method, tmp_path):
     refused(tmp_path / "m")
 
 
-def test_wherever_a_file_is_cut_off_or_changed_it_is_refused_or_read(tmp_path):
+def test_a_truncated_or_changed_file_is_refused_or_read(tmp_path):
     archive.save(tmp_path / "m", {"total": 1.0}, {"filled/0": np.arange(3.0)})
     whole = (tmp_path / "m").read_bytes()
     for place in range(len(whole)):

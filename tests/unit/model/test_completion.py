@@ -10,8 +10,8 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 
 
-def distance(one, other):
-    return 0.5 * float(np.abs(one - other).sum())
+def distance(left, right):
+    return 0.5 * float(np.abs(left - right).sum())
 
 
 # ------------------------------------------------------------------ one table, cell by cell
@@ -22,14 +22,14 @@ def plain_em(table, sizes, steps):
     rows = {cell: max(0.0, float(count)) for cell, count in np.ndenumerate(table)}
     levels = list(itertools.product(*(range(size) for size in sizes)))
     total = sum(rows.values())
-    law = {level: rows[level] + max(1e-9 * total, 1e-300) / len(levels) for level in levels}
+    joint = {level: rows[level] + max(1e-9 * total, 1e-300) / len(levels) for level in levels}
     if all(size == many for size, many in zip(sizes, table.shape, strict=True)):
         steps = 0
     for _ in range(steps + 1):
-        mass = sum(law.values())
-        law = {level: weight / mass for level, weight in law.items()}
+        mass = sum(joint.values())
+        joint = {level: weight / mass for level, weight in joint.items()}
         if _ == steps:
-            return law
+            return joint
         filled = dict.fromkeys(levels, 0.0)
         for cell, count in rows.items():
             fitting = [
@@ -37,10 +37,10 @@ def plain_em(table, sizes, steps):
                 for level in levels
                 if all(c >= size or c == here for c, here, size in zip(cell, level, sizes, strict=True))
             ]
-            mass = sum(law[level] for level in fitting)
+            mass = sum(joint[level] for level in fitting)
             for level in fitting:
-                filled[level] += count * law[level] / max(mass, 1e-300)
-        law = filled
+                filled[level] += count * joint[level] / max(mass, 1e-300)
+        joint = filled
     raise AssertionError
 
 
@@ -67,10 +67,10 @@ def test_complete_table_is_plain_em(shape, sizes, seed, steps):
     rng = np.random.default_rng(seed)
     table = rng.poisson(5, shape) + (rng.normal(0, 4, shape) if seed % 2 else 0.0)
     table[rng.random(shape) < 0.2] = 0
-    law = complete_table(table, sizes, steps)
+    joint = complete_table(table, sizes, steps)
     plain = plain_em(table, sizes, steps)
-    assert law.shape == sizes
-    np.testing.assert_allclose(law, np.array([plain[c] for c in np.ndindex(*sizes)]).reshape(sizes), atol=1e-12)
+    assert joint.shape == sizes
+    np.testing.assert_allclose(joint, np.array([plain[c] for c in np.ndindex(*sizes)]).reshape(sizes), atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 4), (2, 3, 2)])
@@ -96,26 +96,26 @@ def test_no_rows_give_an_even_distribution(table):
 def test_a_column_that_is_missing_throughout_comes_out_even_and_harms_no_other():
     table = np.zeros((4, 3))
     table[:3, 2] = [50, 30, 20]
-    law = complete_table(table, [3, 2])
-    np.testing.assert_allclose(law, np.outer([0.5, 0.3, 0.2], [0.5, 0.5]), atol=1e-9)
+    joint = complete_table(table, [3, 2])
+    np.testing.assert_allclose(joint, np.outer([0.5, 0.3, 0.2], [0.5, 0.5]), atol=1e-9)
     assert complete_table(table[:, :2] * 0 + np.array([[0.0], [0], [0], [9.0]]), [3, 1]).sum() == pytest.approx(1)
 
 
-def joint_law(seed, sizes):
+def random_joint(seed, sizes):
     return np.random.default_rng(seed).dirichlet(np.full(np.prod(sizes), 0.8)).reshape(sizes)
 
 
-def with_gaps(law, rates):
+def with_gaps(joint, rates):
     """The exact table of a population in which cell (pattern | x) is missing with public chance.
 
     `rates[c]` says, as a table that broadcasts over all columns, how likely column c is missing; the columns are
     missing independently of each other given the row.
     """
-    sizes = law.shape
+    sizes = joint.shape
     table = np.zeros([n + 1 for n in sizes])
     chances = [np.broadcast_to(rate, sizes) for rate in rates]
-    for gaps in itertools.product((False, True), repeat=law.ndim):
-        weight = law.copy()
+    for gaps in itertools.product((False, True), repeat=joint.ndim):
+        weight = joint.copy()
         for chance, gap in zip(chances, gaps, strict=True):
             weight = weight * (chance if gap else 1 - chance)
         gone = tuple(axis for axis, gap in enumerate(gaps) if gap)
@@ -132,38 +132,38 @@ def dropped(table, sizes):
 @pytest.mark.parametrize("sizes", [(3,), (2, 3), (3, 2, 2)])
 @pytest.mark.parametrize("seed", range(3))
 def test_gaps_completely_at_random_leave_no_bias(sizes, seed):
-    law = joint_law(seed, sizes)
+    joint = random_joint(seed, sizes)
     rates = np.random.default_rng(seed).uniform(0.05, 0.5, len(sizes))
-    table = 1e4 * with_gaps(law, rates)
+    table = 1e4 * with_gaps(joint, rates)
     np.testing.assert_allclose(table.sum(), 1e4)
-    assert distance(complete_table(table, sizes, 2000), law) < 1e-6
-    assert distance(dropped(table, sizes), law) < 1e-9
+    assert distance(complete_table(table, sizes, 2000), joint) < 1e-6
+    assert distance(dropped(table, sizes), joint) < 1e-9
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gaps_that_depend_on_another_column_of_the_marginal_are_repaired(seed):
     """Missing at random: A says how often B is missing. Dropping the gaps is biased, completion is not."""
-    law = joint_law(seed, (3, 4))
-    table = 1e4 * with_gaps(law, [np.array(0.0), np.array([[0.05], [0.4], [0.8]])])
-    assert distance(complete_table(table, law.shape), law) < 1e-9
-    assert distance(dropped(table, law.shape), law) > 0.02
+    joint = random_joint(seed, (3, 4))
+    table = 1e4 * with_gaps(joint, [np.array(0.0), np.array([[0.05], [0.4], [0.8]])])
+    assert distance(complete_table(table, joint.shape), joint) < 1e-9
+    assert distance(dropped(table, joint.shape), joint) > 0.02
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gaps_in_two_columns_that_depend_on_a_third(seed):
     """Neither complete rows nor one-column patterns suffice; the rates go with C, which is always observed."""
-    law = joint_law(seed, (2, 2, 3))
+    joint = random_joint(seed, (2, 2, 3))
     chance = np.array([0.1, 0.4, 0.7])
-    table = 1e4 * with_gaps(law, [chance, 0.8 * chance, np.array(0.0)])
-    assert distance(complete_table(table, law.shape, 5000), law) < 1e-4
-    assert distance(complete_table(table, law.shape), law) < 0.01  # so much do the fixed steps leave
-    assert distance(dropped(table, law.shape), law) > 0.02
+    table = 1e4 * with_gaps(joint, [chance, 0.8 * chance, np.array(0.0)])
+    assert distance(complete_table(table, joint.shape, 5000), joint) < 1e-4
+    assert distance(complete_table(table, joint.shape), joint) < 0.01  # so much do the fixed steps leave
+    assert distance(dropped(table, joint.shape), joint) > 0.02
 
 
 def test_what_no_table_can_repair():
     """Missing not at random: high values hide themselves. Completion takes the observed for all, as documented."""
-    law = np.array([0.5, 0.5])
-    table = with_gaps(law, [np.array([0.0, 0.8])])
+    joint = np.array([0.5, 0.5])
+    table = with_gaps(joint, [np.array([0.0, 0.8])])
     assert complete_table(table, [2]) == pytest.approx([0.5 / 0.6, 0.1 / 0.6])
 
 
@@ -173,8 +173,8 @@ def test_not_applicable_is_a_level_and_gets_no_more_than_its_share():
     Where the other column says that nothing but n/a ever occurs, gaps become n/a; elsewhere none do.
     """
     table = np.array([[40.0, 40.0, 0.0, 20.0], [0.0, 0.0, 70.0, 30.0]])
-    law = complete_table(table, [2, 3]) * 200
-    np.testing.assert_allclose(law, [[50, 50, 0], [0, 0, 100]], atol=1e-6)
+    joint = complete_table(table, [2, 3]) * 200
+    np.testing.assert_allclose(joint, [[50, 50, 0], [0, 0, 100]], atol=1e-6)
 
 
 def test_more_gap_states_of_one_column_count_like_one():
@@ -188,10 +188,10 @@ def test_each_step_raises_the_likelihood_of_what_was_observed():
     table = rng.poisson(6, (3, 4, 3)).astype(float)
     sizes = (2, 3, 2)
 
-    def log_likelihood(law):
+    def log_likelihood(joint):
         value = 0.0
         for cell, count in np.ndenumerate(table):
-            mass = law[tuple(slice(None) if c >= n else c for c, n in zip(cell, sizes, strict=True))].sum()
+            mass = joint[tuple(slice(None) if c >= n else c for c, n in zip(cell, sizes, strict=True))].sum()
             value += count * np.log(mass)
         return value
 
@@ -209,18 +209,18 @@ def summed(table, columns):
 
 def chain(missing=(0.1, 0.7)):
     """A → B → C; A says how often B is missing. The law of complete rows, and the table with gaps."""
-    law = np.einsum("a,ab,bc->abc", [0.6, 0.4], [[0.8, 0.2], [0.1, 0.9]], [[0.7, 0.3], [0.2, 0.8]])
+    joint = np.einsum("a,ab,bc->abc", [0.6, 0.4], [[0.8, 0.2], [0.1, 0.9]], [[0.7, 0.3], [0.2, 0.8]])
     table = np.zeros((2, 3, 2))
-    table[:, :2] = law * (1 - np.array(missing))[:, None, None]
-    table[:, 2] = (law * np.array(missing)[:, None, None]).sum(axis=1)
-    return law, table
+    table[:, :2] = joint * (1 - np.array(missing))[:, None, None]
+    table[:, 2] = (joint * np.array(missing)[:, None, None]).sum(axis=1)
+    return joint, table
 
 
 TREE = [(0,), (1,), (2,), (0, 1), (1, 2)]
 
 
 def gapped_model(table, marginals, total=1e6):
-    measured = [Measurement(one, total * summed(table, one), 1.0) for one in marginals]
+    measured = [Measurement(columns, total * summed(table, columns), 1.0) for columns in marginals]
     return GraphicalModel.fit(table.shape, measured, total=total)
 
 
@@ -230,62 +230,62 @@ def completed(table, sizes, marginals):
 
 def test_a_chain_whose_gaps_depend_on_a_neighbour():
     """The pair B × C lacks A, on which the gaps depend: inside it EM stays 0.12 off, the model brings A in."""
-    law, table = chain()
+    joint, table = chain()
     model = completed(table, (2, 2, 2), TREE)
-    inside = complete_table(summed(table, (1, 2)), (2, 2))
-    assert distance(inside, summed(law, (1, 2))) > 0.1
-    assert distance(dropped(summed(table, (0, 1)), (2, 2)), summed(law, (0, 1))) > 0.2
-    for one in [(1,), (0, 1), (1, 2)]:
-        assert distance(model.marginal(one), summed(law, one)) < 0.01, one
-    for one in [(0,), (2,), (0, 2)]:
-        assert distance(model.marginal(one), summed(law, one)) < 0.002, one
+    within_table = complete_table(summed(table, (1, 2)), (2, 2))
+    assert distance(within_table, summed(joint, (1, 2))) > 0.1
+    assert distance(dropped(summed(table, (0, 1)), (2, 2)), summed(joint, (0, 1))) > 0.2
+    for columns in [(1,), (0, 1), (1, 2)]:
+        assert distance(model.marginal(columns), summed(joint, columns)) < 0.01, columns
+    for columns in [(0,), (2,), (0, 2)]:
+        assert distance(model.marginal(columns), summed(joint, columns)) < 0.002, columns
 
 
 def test_a_column_inside_a_measured_pair_does_not_spoil_the_pair():
     """Completed by itself the pair is exact (`test_gaps_that_depend_on_another_column_…`), and it holds all of B."""
-    law, table = chain()
+    joint, table = chain()
     model = completed(summed(table, (0, 1)), (2, 2), [(0,), (1,), (0, 1)])
-    assert distance(model.marginal([0, 1]), summed(law, (0, 1))) < 1e-3
+    assert distance(model.marginal([0, 1]), summed(joint, (0, 1))) < 1e-3
 
 
 def test_a_chain_with_gaps_completely_at_random():
-    law, table = chain((0.4, 0.4))
+    joint, table = chain((0.4, 0.4))
     model = completed(table, (2, 2, 2), TREE)
-    for one in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]:
-        assert distance(model.marginal(one), summed(law, one)) < 0.004, one
+    for columns in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]:
+        assert distance(model.marginal(columns), summed(joint, columns)) < 0.004, columns
 
 
 def test_a_chain_without_gaps_is_left_as_it_is():
-    law, table = chain((0.0, 0.0))
+    joint, table = chain((0.0, 0.0))
     gapped = gapped_model(table, TREE)
     model = complete_model(gapped, (2, 2, 2), dict.fromkeys(TREE, 1.0), cap_cells=10**6)
-    for one in [(0, 1), (1, 2), (0, 2)]:
-        assert distance(model.marginal(one), summed(law, one)) < 1e-4
-        assert distance(model.marginal(one), gapped.marginal(one)[:, :2][:2]) < 1e-4
+    for columns in [(0, 1), (1, 2), (0, 2)]:
+        assert distance(model.marginal(columns), summed(joint, columns)) < 1e-4
+        assert distance(model.marginal(columns), gapped.marginal(columns)[:, :2][:2]) < 1e-4
 
 
 def test_columns_without_any_gap_state():
-    law, _ = chain()
-    model = completed(law, (2, 2, 2), TREE)
-    for one in TREE:
-        assert distance(model.marginal(one), summed(law, one)) < 1e-4
+    joint, _ = chain()
+    model = completed(joint, (2, 2, 2), TREE)
+    for columns in TREE:
+        assert distance(model.marginal(columns), summed(joint, columns)) < 1e-4
 
 
 def test_the_same_released_values_give_the_same_model():
     _, table = chain()
     state = np.random.get_state()[1].copy()  # noqa: NPY002 to see that it is left alone
-    one, other = (completed(table, (2, 2, 2), TREE) for _ in range(2))
-    assert one.potentials.keys() == other.potentials.keys()
-    for columns, potential in one.potentials.items():
-        assert np.array_equal(potential, other.potentials[columns])
+    first, second = (completed(table, (2, 2, 2), TREE) for _ in range(2))
+    assert first.potentials.keys() == second.potentials.keys()
+    for columns, potential in first.potentials.items():
+        assert np.array_equal(potential, second.potentials[columns])
     assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002 the global state must stay
 
 
 def test_a_model_with_a_column_that_is_missing_throughout():
-    law, table = chain((1.0, 1.0))
+    joint, table = chain((1.0, 1.0))
     model = completed(table, (2, 2, 2), TREE)
-    assert distance(model.marginal([0]), summed(law, (0,))) < 1e-3
-    assert distance(model.marginal([2]), summed(law, (2,))) < 1e-3
+    assert distance(model.marginal([0]), summed(joint, (0,))) < 1e-3
+    assert distance(model.marginal([2]), summed(joint, (2,))) < 1e-3
     np.testing.assert_allclose(model.marginal([1]), [0.5, 0.5], atol=0.05)
 
 
@@ -338,16 +338,16 @@ def test_a_move_within_chance_is_not_made_and_a_large_one_is():
 def test_a_well_measured_column_stays_well_known_when_its_pairs_are_completed():
     """The pairs are loud, the columns were measured well: without the columns their margins would be blurred."""
     rng = np.random.default_rng(5)
-    law = joint_law(1, (6, 6))
-    table = 1e4 * with_gaps(law, [np.array(0.0), np.array(0.2)])
+    joint = random_joint(1, (6, 6))
+    table = 1e4 * with_gaps(joint, [np.array(0.0), np.array(0.2)])
     errors = {}
-    for told in (True, False):
-        errors[told] = 0.0
+    for has_columns in (True, False):
+        errors[has_columns] = 0.0
         for _ in range(10):
             pair = Measurement((0, 1), table + rng.normal(0, 60, table.shape), 60.0)
-            ones = [Measurement((c,), table.sum(axis=1 - c) + rng.normal(0, 5, table.shape[c]), 5.0) for c in (0, 1)]
-            gapped = GraphicalModel.fit(table.shape, [pair, *ones], total=1e4, cap_cells=10_000)
-            measured = {(0, 1): 60.0} | ({(0,): 5.0, (1,): 5.0} if told else {})
+            one_way = [Measurement((c,), table.sum(axis=1 - c) + rng.normal(0, 5, table.shape[c]), 5.0) for c in (0, 1)]
+            gapped = GraphicalModel.fit(table.shape, [pair, *one_way], total=1e4, cap_cells=10_000)
+            measured = {(0, 1): 60.0} | ({(0,): 5.0, (1,): 5.0} if has_columns else {})
             model = complete_model(gapped, [6, 6], measured, cap_cells=10_000)
-            errors[told] += distance(model.marginal([0]), law.sum(axis=1))
+            errors[has_columns] += distance(model.marginal([0]), joint.sum(axis=1))
     assert errors[True] < 0.7 * errors[False], errors

@@ -82,7 +82,7 @@ def test_save_and_load():
     copy = GraphicalModel.from_arrays(arrays)
     assert (copy.total, copy.sizes) == (model.total, model.sizes)
     assert (copy.marginal([0, 1]) == model.marginal([0, 1])).all()
-    rows = [each.sample(50, np.random.default_rng(3)) for each in (model, copy)]
+    rows = [distribution.sample(50, np.random.default_rng(3)) for distribution in (model, copy)]
     assert (rows[0] == rows[1]).all()
 
 
@@ -115,7 +115,7 @@ def near_deterministic(noise_std):
     np.add.at(joint, (month, day // 3, np.minimum(9, (month * 30 + day) // 36)), 1000.0)
     pairs = [(0, 1), (0, 2), (1, 2)]
     rng = np.random.default_rng(1)
-    tables = [joint.sum(axis=3 - one - other) for one, other in pairs]
+    tables = [joint.sum(axis=3 - first - second) for first, second in pairs]
     measured = [
         Measurement(pair, table + rng.normal(0, noise_std, table.shape), noise_std)
         for pair, table in zip(pairs, tables, strict=True)
@@ -129,13 +129,14 @@ def test_the_fit_goes_on_until_noise_explains_what_is_left(noise_std):
     joint, pairs, tables, measured = near_deterministic(noise_std)
     model = GraphicalModel.fit(joint.shape, measured, total=joint.sum())
     off = [
-        0.5 * np.abs(law - table / joint.sum()).sum() for law, table in zip(model.marginals(pairs), tables, strict=True)
+        0.5 * np.abs(found - table / joint.sum()).sum()
+        for found, table in zip(model.marginals(pairs), tables, strict=True)
     ]
     noise = 0.5 * np.sqrt(2 / np.pi) * 120 * noise_std / joint.sum()
     assert np.mean(off) < max(noise, 1e-4)
 
 
-def test_a_fit_that_its_cap_stops_tells_what_it_did_not_reach():
+def test_a_fit_stopped_by_its_cap_names_the_unexplained_tables():
     joint, _, _, measured = near_deterministic(3.0)
     stopped = GraphicalModel.fit(joint.shape, measured, total=joint.sum(), sweeps=2)
     assert set(stopped.unexplained) == {(0, 1), (0, 2), (1, 2)}

@@ -1,7 +1,7 @@
-"""Junction trees; `pair_growth`, by which AIM keeps its tree small: what it bounds, and what it does not.
+"""Junction trees; `cell_growth`, by which AIM keeps its tree small: what it bounds, and what it does not.
 
-It bounds the tree in which one column of the pair joins every bag on the way to the other: that tree is built here and
-checked. The tree that greedy elimination finds afterwards is another one, and may be larger.
+It bounds the tree in which one column of the pair joins every clique on the way to the other: that tree is built here
+and checked. The tree that greedy elimination finds afterwards is another one, and may be larger.
 """
 
 import itertools
@@ -31,72 +31,72 @@ def price(sizes, columns):
     return math.prod(sizes[c] for c in columns)
 
 
-def path(ways, start, goal):
+def path(neighbours, start, goal):
     """The places from one to the other along the tree, or None."""
     seen, stack = {start: None}, [start]
     while stack:
         here = stack.pop()
-        for there in ways[here]:
+        for there in neighbours[here]:
             if there not in seen:
                 seen[there] = here
                 stack.append(there)
     if goal not in seen:
         return None
-    way = [goal]
-    while seen[way[-1]] is not None:
-        way.append(seen[way[-1]])
-    return way
+    route = [goal]
+    while seen[route[-1]] is not None:
+        route.append(seen[route[-1]])
+    return route
 
 
 def grown(tree, i, j):
-    """All trees that bring i and j together by the rule of `pair_growth`, as (bags, links)."""
-    bags = [set(bag) for bag in tree.cliques]
+    """All trees that bring i and j together by the rule of `cell_growth`, as (cliques, links)."""
+    cliques = [set(clique) for clique in tree.cliques]
     links = [(place, parent) for place, parent in enumerate(tree.parents) if parent >= 0 and tree.shared[place]]
-    ways = {place: [] for place in range(len(bags))}
-    for one, other in links:
-        ways[one].append(other)
-        ways[other].append(one)
+    neighbours = {place: [] for place in range(len(cliques))}
+    for first, second in links:
+        neighbours[first].append(second)
+        neighbours[second].append(first)
 
-    homes = [[p for p, bag in enumerate(bags) if c in bag] for c in (i, j)]
+    homes = [[p for p, clique in enumerate(cliques) if c in clique] for c in (i, j)]
     joined = False
     for a, b in itertools.product(*homes):
-        way = path(ways, a, b)
-        if way is None:
+        route = path(neighbours, a, b)
+        if route is None:
             continue
         joined = True
         for column in (i, j):
-            yield [bag | {column} if place in way else bag for place, bag in enumerate(bags)], links
+            yield [clique | {column} if place in route else clique for place, clique in enumerate(cliques)], links
     if not joined:
-        yield [*bags, {i, j}], [*links, (len(bags), homes[0][0]), (len(bags), homes[1][0])]
+        yield [*cliques, {i, j}], [*links, (len(cliques), homes[0][0]), (len(cliques), homes[1][0])]
 
 
-def is_junction_tree(bags, links, marginals):
-    """No circle, every marginal in a bag, and the bags of each column connected."""
-    part = list(range(len(bags)))
-    for one, other in links:
-        if part[one] == part[other]:
+def is_junction_tree(cliques, links, marginals):
+    """No circle, every marginal in a clique, and the cliques of each column connected."""
+    part = list(range(len(cliques)))
+    for first, second in links:
+        if part[first] == part[second]:
             return False
-        part = [part[one] if p == part[other] else p for p in part]
-    if not all(any(set(m) <= bag for bag in bags) for m in marginals):
+        part = [part[first] if p == part[second] else p for p in part]
+    if not all(any(set(m) <= clique for clique in cliques) for m in marginals):
         return False
-    for column in set().union(*bags):
-        holding = [place for place, bag in enumerate(bags) if column in bag]
-        inside = sum(column in bags[one] and column in bags[other] for one, other in links)
-        if inside != len(holding) - 1:  # a part of a forest is connected if it has one link less than places
+    for column in set().union(*cliques):
+        holding = [place for place, clique in enumerate(cliques) if column in clique]
+        shared_links = sum(column in cliques[first] and column in cliques[second] for first, second in links)
+        if shared_links != len(holding) - 1:  # a part of a forest is connected if it has one link less than places
             return False
     return True
 
 
 def test_the_bound_is_the_price_of_a_junction_tree_that_exists():
-    """What `pair_growth` says is exactly what the cheapest such tree costs, and each of them holds all marginals."""
+    """What `cell_growth` says is exactly what the cheapest such tree costs, and each of them holds all marginals."""
     for sizes, marginals in structures(60):
         tree = junction_tree(sizes, marginals)
         growth = cell_growth(tree)
         for i, j in itertools.combinations(range(len(sizes)), 2):
             prices = []
-            for bags, links in grown(tree, i, j):
-                assert is_junction_tree(bags, links, [*marginals, (i, j)])
-                prices.append(sum(price(sizes, bag) for bag in bags))
+            for cliques, links in grown(tree, i, j):
+                assert is_junction_tree(cliques, links, [*marginals, (i, j)])
+                prices.append(sum(price(sizes, clique) for clique in cliques))
             assert min(prices) == tree.cells + growth[i][j]
             assert growth[i][j] == growth[j][i] >= 0
 
@@ -154,20 +154,20 @@ def test_the_greedy_tree_can_be_larger_than_the_bound():
 
 
 def test_bags_as_marginals_keep_the_tree():
-    """A way to hold the bound: the bags of the grown tree are the cliques of a chordal graph, and elimination by
-    fill finds these again. So a tree that must not grow further can be handed on as its bags.
+    """A way to hold the bound: the cliques of the grown tree are the cliques of a chordal graph, and elimination by
+    fill finds these again. So a tree that must not grow further can be handed on as its cliques.
     """
     for sizes, marginals in structures(80, seed=2):
         tree = junction_tree(sizes, marginals)
         assert cells(sizes, tree.cliques) <= tree.cells
         growth = cell_growth(tree)
         for i, j in itertools.combinations(range(len(sizes)), 2):
-            best = min(grown(tree, i, j), key=lambda one: sum(price(sizes, bag) for bag in one[0]))
+            best = min(grown(tree, i, j), key=lambda candidate: sum(price(sizes, clique) for clique in candidate[0]))
             assert cells(sizes, best[0]) <= tree.cells + growth[i][j]
 
 
 def test_pairs_of_a_triple_do_not_bound_the_triple():
-    """Three columns apart: a bag of three has more cells than three bags of two. Who adds them up must know."""
+    """Three columns apart: a clique of three has more cells than three cliques of two. Who adds them up must know."""
     sizes = (20, 20, 20)
     tree = junction_tree(sizes, [])
     growth = cell_growth(tree)
@@ -185,13 +185,13 @@ def test_every_column_fills_a_connected_part_of_the_tree(marginals):
     tree = junction_tree(sizes, marginals)
     assert all(tree.smallest_clique(marginal) is not None for marginal in marginals)
     assert set().union(*tree.cliques) == set(range(5))
-    for place, (bag, parent) in enumerate(zip(tree.cliques, tree.parents, strict=True)):
+    for place, (clique, parent) in enumerate(zip(tree.cliques, tree.parents, strict=True)):
         assert parent < place
         before = set().union(*tree.cliques[:place])
-        assert set(tree.separator(place)) == before & set(bag)
+        assert set(tree.separator(place)) == before & set(clique)
         if place:
             assert set(tree.separator(place)) <= set(tree.cliques[parent])
-            assert list(tree.separator(place)) == [column for column in tree.cliques[parent] if column in bag]
+            assert list(tree.separator(place)) == [column for column in tree.cliques[parent] if column in clique]
     assert not any(set(a) <= set(b) for a in tree.cliques for b in tree.cliques if a is not b)
     assert tree.cells == cells(sizes, marginals)
     assert junction_tree(sizes, reversed(marginals)) == tree

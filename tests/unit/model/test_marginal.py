@@ -36,11 +36,11 @@ def test_reconcile_is_the_least_squares_answer():
     ]
     codes = np.indices(sizes).reshape(3, -1)
     rows, goal = [], []
-    for each in given:
-        shape = [sizes[column] for column in each.columns]
-        cell = np.ravel_multi_index([codes[column] for column in each.columns], shape)
-        rows.append(np.eye(each.counts.size)[:, cell] / each.noise_std)
-        goal.append(each.counts.ravel() / each.noise_std)
+    for measurement in given:
+        shape = [sizes[column] for column in measurement.columns]
+        cell = np.ravel_multi_index([codes[column] for column in measurement.columns], shape)
+        rows.append(np.eye(measurement.counts.size)[:, cell] / measurement.noise_std)
+        goal.append(measurement.counts.ravel() / measurement.noise_std)
     rows, goal = np.vstack(rows), np.concatenate(goal)
     free = np.linalg.svd(np.ones((1, 12)))[2][1:]  # directions that keep the total
     even = np.full(12, total / 12)
@@ -54,7 +54,7 @@ def test_reconcile_is_the_least_squares_answer():
     assert found[0, 1][1] == pytest.approx((1 / 4 + 1) ** -0.5)
 
 
-def test_a_smaller_table_is_told_by_the_larger_ones_as_well_as_each_can():
+def test_a_smaller_table_pools_the_larger_ones_by_precision():
     """A margin adds up the noise of its cells: of two tables with equal noise, the one with fewer cells weighs more."""
     counts, precision = pooled_margin(
         (1,),

@@ -1,9 +1,10 @@
 r"""Programs for private training that train one network, and their optimizer.
 
-Everything here is public: gradients come with their noise, and nothing else is looked at. `Descent` learns to predict
-cells of a row from cells of the same row. `Odds` learns to tell private rows from public ones by its log odds z:
+Everything here is public: gradients come with their noise, and nothing else is looked at. `PredictionTraining` learns
+to predict cells of a row from cells of the same row. `OddsTraining` learns to separate private rows from public ones by
+log odds z:
 
-.. math:: \tilde g = \sum_{\text{private } x \text{ in the lot}} -\sigma(-z(x))\,\nabla z(x)\ \text{(clipped)}
+.. math:: \tilde g = \sum_{\text{private } x \text{ in the sample}} -\sigma(-z(x))\,\nabla z(x)\ \text{(clipped)}
           + \text{noise} + \sum_{\text{public } x \text{ in a batch}} \sigma(z(x))\,\nabla z(x)
 
 Public rows are added between steps, where everything is public: they need neither clipping nor noise (PRIVACY G2).
@@ -27,7 +28,7 @@ from gapless.types import Codes, Floats
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What an optimizer remembers: a mean of gradients, and means of their squares."""
+    """The state of the optimizer: a running mean of gradients, and running means of their squares."""
 
     first: Floats
     second: Floats
@@ -35,14 +36,14 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CosineSchedule:
-    """The length of steps: up in a line for `warmup` steps, then down along a cosine to 0 at the last of `steps`."""
+    """A learning rate: a linear warm-up for `warmup` steps, times a cosine decay to 0 at the last of `steps`."""
 
     rate: float
     steps: int
     warmup: int = 0
 
     def at(self, step: int) -> float:
-        """Of this step (0, 1 …)."""
+        """The learning rate of this step (0, 1 …)."""
         return self.rate * min(1.0, (step + 1) / max(1, self.warmup)) * (1 + math.cos(math.pi * step / self.steps)) / 2
 
 
@@ -84,7 +85,7 @@ def bounded(numbers: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingState:
-    """Where a training stands. All of it follows from noisy sums, and is public."""
+    """The state of a training. It follows from noisy sums alone, so it is public."""
 
     parameters: Floats
     weights: Any  # the same, as the network unpacks them
@@ -93,11 +94,11 @@ class TrainingState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PredictionTask:
-    """Which columns a network is shown and which it foretells, by their places in a block.
+    """The columns that a network is given and those that it predicts, by their places in a block.
 
     `sizes` are the codes of each shown column, gaps included; `cells` the observed ones of each column that is
-    foretold. A column may be both, if the network's masks keep it from itself. `points` has a line for each code of a
-    shown column, which stands for it; by default a 1 in a place of its own.
+    predicted. A column may be both, if the network's masks keep it from itself. `points` has a line for each code of a
+    shown column, which stands for it; by default one-hot codes.
     """
 
     given: tuple[int, ...]
@@ -108,7 +109,7 @@ class PredictionTask:
     points: tuple[Floats, ...] | None = None
 
     def inputs(self, block: Block) -> Any:
-        """What the network is shown of each row."""
+        """The inputs of the network for each row."""
         shown = tuple(block.columns[place] for place in self.given)
         if self.points is not None:
             looked = [points[codes] for points, codes in zip(self.points, shown, strict=True)]
@@ -122,7 +123,7 @@ class PredictionTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetworkTraining:
-    """What programs that train one network share: its parameters are all that is learned, and all that is released.
+    """Base of the programs that train one network: only its parameters are learned and released.
 
     `batch_size` is about how many rows a sample has, a public guess by which gradients are divided; `seed` draws the
     first parameters, unless `begin` gives them.
@@ -162,7 +163,7 @@ class PredictionTraining(NetworkTraining):
     cells: PredictionTask
 
     def gradients(self, state: TrainingState, block: Block) -> RowGradients:
-        """Of the loss of each row."""
+        """The gradient of each row's loss."""
         outputs, memory = self.network.forward(state.weights, self.cells.inputs(block))
         _, slopes = self.cells.losses(outputs, block)
         return JointGradients(self.network.backward(state.weights, memory, slopes, to_inputs=False)[1])
@@ -188,7 +189,7 @@ class OddsTraining(NetworkTraining):
     public: tuple[Codes, ...]
 
     def gradients(self, state: TrainingState, block: Block) -> RowGradients:
-        """Of the loss of each private row."""
+        """The gradient of each private row's loss."""
         return self._slopes(state, block.columns, label=1.0)
 
     def follow(self, state: TrainingState, noisy: Floats, step: int) -> TrainingState:

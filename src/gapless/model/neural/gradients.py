@@ -12,7 +12,7 @@ tests/unit/model/neural/test_layers.py compares all of them with gradients that 
 For sums that must be exact (`integer_total`) both factors are cut to whole numbers first, row by row. Then all products
 are whole numbers, and adding them up in any order loses no digit.
 
-Products of rows with a matrix in which each row comes out the same to the last bit, wherever it stands.
+Products of rows with a matrix, in which the result of a row does not depend on its position, to the last bit.
 
 Proofs need this where rows are private: what a row adds to a sum, or is filled with, must not depend on the rows before
 it, which move it to another place in its block. BLAS does not promise it: some kernels compute the last rows of a block
@@ -75,7 +75,7 @@ _SMALLEST = 500  # inputs below 2^-500 are not brought up to 1: the power of two
 
 @dataclass(frozen=True, slots=True)
 class DenseGradients:
-    """Row by row as they are, for parameters that are few: rows × numbers."""
+    """Gradients that are written out, for few parameters: rows × parameters."""
 
     rows: Floats
 
@@ -124,7 +124,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class OuterGradients:
-    """Of a matrix, inputs × outputs, all of whose cells are parameters, or those of a mask."""
+    """Gradients of a matrix, inputs × outputs, of which all cells, or those of a mask, are parameters."""
 
     inputs: Floats
     slopes: Floats
@@ -165,9 +165,9 @@ class OuterGradients:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingGradients:
-    """Of tables, one for each column, in which a row looks up one line each: rows × columns × width.
+    """Gradients of embedding tables, one for each column, in which a row looks up one line each.
 
-    Each column has lines of its own, so that no two of a row's lines are the same.
+    Each column has separate lines, so no two of a row's lines are the same.
     """
 
     codes: tuple[NDArray[np.integer], ...]
@@ -197,7 +197,7 @@ class EmbeddingGradients:
 
 @dataclass(frozen=True, slots=True)
 class JointGradients:
-    """Of several groups of parameters, one after another: clipped together, whatever network each belongs to."""
+    """The gradients of several groups of parameters, clipped together, also if they belong to different networks."""
 
     parts: Sequence[RowGradients]
 

@@ -5,12 +5,12 @@ form that it computes with, once for each step. `forward` gives its outputs and 
 `backward` turns the slopes of the outputs into those of the inputs and the gradients of each row. Every layer treats
 each row by itself: no statistic of a batch.
 
-Cells in and out of a network: codes as inputs of 0 and 1, and how well outputs foretell cells.
+Cells in and out of a network: codes as inputs of 0 and 1, and how well outputs predict cells.
 
 .. math:: \ell = -\sum_{j\ \text{observed}} \log \operatorname{softmax}(z_j)_{c_j}, \qquad
           \frac{\partial \ell}{\partial z_j} = \operatorname{softmax}(z_j) - e_{c_j}
 
-A cell that is a gap is nothing to foretell: its column adds nothing to the loss of its row.
+A gap is not predicted: its column adds nothing to the loss of its row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,11 @@ from numpy.typing import NDArray
 from gapless.model.neural.gradients import DenseGradients, EmbeddingGradients, Mask, OuterGradients, row_wise_product
 from gapless.privacy.sgd import RowGradients
 from gapless.types import Floats
+
+Backward: TypeAlias = tuple[
+    Floats | None, list[RowGradients]
+]  # slopes of the inputs, gradients of each parameter group
+WeightsAndBias: TypeAlias = tuple[Floats, Floats]  # a matrix and a bias
 
 
 class Layer(Protocol):
@@ -47,9 +52,7 @@ class Layer(Protocol):
     def forward(self, weights: Any, inputs: Any) -> tuple[Any, Any]:
         """Outputs, and what to remember."""
 
-    def backward(
-        self, weights: Any, memory: Any, slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
+    def backward(self, weights: Any, memory: Any, slopes: Floats, *, to_inputs: bool) -> Backward:
         """Slopes of the inputs, if they are wanted, and the gradients of each group of parameters."""
 
 
@@ -63,14 +66,12 @@ class Affine:
         """Which cells of W are parameters; None if all are."""
         return None
 
-    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
+    def forward(self, weights: WeightsAndBias, inputs: Floats) -> tuple[Floats, Floats]:
         """The product and the bias."""
         matrix, bias = weights
         return row_wise_product(inputs, matrix) + bias, inputs
 
-    def backward(
-        self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
+    def backward(self, weights: WeightsAndBias, memory: Floats, slopes: Floats, *, to_inputs: bool) -> Backward:
         """δ Wᵀ; x ⊗ δ, in the cells of the mask, and δ."""
         return row_wise_product(slopes, weights[0].T) if to_inputs else None, [
             OuterGradients(memory, slopes, self.mask),
@@ -159,9 +160,7 @@ class PairwiseCritic(Layer):
         """The form of each row with itself."""
         return (row_wise_product(inputs, weights) * inputs).sum(axis=1, keepdims=True), inputs
 
-    def backward(
-        self, weights: Floats, memory: Floats, slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
+    def backward(self, weights: Floats, memory: Floats, slopes: Floats, *, to_inputs: bool) -> Backward:
         """δ x (W + Wᵀ); δ x ⊗ x above the diagonal."""
         back = slopes * row_wise_product(memory, weights + weights.T) if to_inputs else None
         return back, [OuterGradients(memory, slopes * memory, self.mask)]
@@ -198,7 +197,7 @@ class Embedding:
 
     def backward(
         self, weights: list[Floats], memory: tuple[NDArray[np.integer], ...], slopes: Floats, *, to_inputs: bool
-    ) -> tuple[None, list[RowGradients]]:
+    ) -> Backward:
         """Codes have no slopes; each line that was looked up has those of its place."""
         del weights, to_inputs
         return None, [EmbeddingGradients(memory, self.sizes, slopes)]
@@ -226,7 +225,7 @@ class Attention(Layer):
         key, bias = split(numbers, self.shapes)
         return key / math.sqrt(self.width), bias
 
-    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+    def forward(self, weights: WeightsAndBias, inputs: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
         """The weighted mean."""
         key, bias = weights
         scores = (inputs * key).sum(axis=2) + bias
@@ -235,8 +234,8 @@ class Attention(Layer):
         return (inputs * attention[:, :, None]).sum(axis=1), (inputs, attention)
 
     def backward(
-        self, weights: tuple[Floats, Floats], memory: tuple[Floats, Floats], slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
+        self, weights: WeightsAndBias, memory: tuple[Floats, Floats], slopes: Floats, *, to_inputs: bool
+    ) -> Backward:
         """Through the mean, and through the scores by the derivative of softmax."""
         inputs, attention = memory
         of_attention = (inputs * slopes[:, None, :]).sum(axis=2)
@@ -269,9 +268,7 @@ class ReLU(Layer):
         del weights
         return np.maximum(inputs, self.leak * inputs), inputs > 0
 
-    def backward(
-        self, weights: None, memory: NDArray[np.bool_], slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
+    def backward(self, weights: None, memory: NDArray[np.bool_], slopes: Floats, *, to_inputs: bool) -> Backward:
         """δ where x > 0, leak·δ elsewhere."""
         del weights
         return np.where(memory, slopes, self.leak * slopes) if to_inputs else None, []
@@ -310,9 +307,7 @@ class Chain(Layers):
             memories.append(memory)
         return inputs, memories
 
-    def backward(
-        self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
+    def backward(self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool) -> Backward:
         """Back through all layers."""
         found: list[RowGradients] = []
         onward: Floats | None = slopes
@@ -332,9 +327,7 @@ class Sum(Layers):
         results = [layer.forward(part, inputs) for layer, part in zip(self.layers, weights, strict=True)]
         return np.asarray(sum(outputs for outputs, _ in results)), [memory for _, memory in results]
 
-    def backward(
-        self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
+    def backward(self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool) -> Backward:
         """The same slopes for each layer."""
         results = [
             layer.backward(part, kept, slopes, to_inputs=to_inputs)

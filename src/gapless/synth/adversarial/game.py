@@ -1,18 +1,18 @@
 r"""A program for private training: generators of rows and of gaps, and the critics that they must please.
 
-A private row's cells are points: for each column a 1 in the place of its cell, less the column's known law; a gap is
-the point 0. The critic gives a row the number :math:`\langle W, \varphi(x)\rangle`, where :math:`\varphi` has the
+A private row's cells are points: for each column a 1 in the place of its cell, less the column's known marginal; a gap
+is the point 0. The critic gives a row the number :math:`\langle W, \varphi(x)\rangle`, where :math:`\varphi` has the
 products of the points of all pairs of columns (`Pairs`). It wants private rows high and made ones low, and pays for the
 length of W:
 
 .. math:: \max_W\ \langle W, \mathbb E\,\varphi(x)\rangle - \langle W, \mathbb E\,\varphi(G(z))\rangle
           - \tfrac12 \lVert W\rVert^2
 
-The gradient of a private row is :math:`\varphi(x)`. Its sums over lots, clipped and noised, are all that is seen of
+The gradient of a private row is :math:`\varphi(x)`. Its sums over samples, clipped and noised, are all that is seen of
 rows; they are remembered with a weight that falls by 1 - 1/τ a step. What is subtracted for made rows needs no row:
 between two steps the critic is the best one for the remembered sums against rows that are made now, and the generator
 takes steps against it. So the critic bends at once to what the generator does, and the game does not circle. Columns by
-themselves need no critic: their laws are known, and a generator pays for the square of what it is off.
+themselves need no critic: their marginals are known, and a generator pays for the square of what it is off.
 
 A generator gives, for its noise, chances for the cells of each column, independent of each other. The critic is linear
 in each column, so its mean over rows that are drawn by these chances is its value at the chances themselves: gradients
@@ -29,8 +29,8 @@ mean products :math:`m_k` of its rows' points, for all pairs of columns. Against
 :math:`m_G` its critic is :math:`W_k = m_k - m_G`, the best one, as in `adversarial`: it needs no training, and
 remembers nothing but its rows.
 
-`VoteGame`: teachers vote on made rows; what is up- and downvoted tells a student where private rows are (PATE-GAN).
-`GradientGame`: one teacher at a time says how the points of made rows should move (GS-WGAN; [MD] Algorithm 1).
+`VoteGame`: teachers vote on made rows; the counts show a student where private rows are (PATE-GAN).
+`GradientGame`: one teacher at a time gives the gradient for the points of made rows (GS-WGAN; [MD] Algorithm 1).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from gapless.model.neural.layers import Layer, PairwiseCritic, one_hot, split
 from gapless.privacy.sgd import Block, RowGradients
 from gapless.types import Codes, Floats, Integers
 
-MARGINAL_WEIGHT = 3.0  # what a column that is off its known law costs a generator, beside pairs
+MARGINAL_WEIGHT = 3.0  # weight of the squared error in single columns, relative to pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +58,7 @@ class Generator:
 
     The network turns `noise` standard normal numbers into the logits of all cells, one column after the other, to
     which `bias` is added; with a `decoder` into what this matrix turns into logits. If there are `given` columns, one
-    of them, drawn evenly for each row, has a cell drawn by its law; the network is shown the cell, and keeps it.
+    of them, drawn evenly for each row, has a cell drawn from its marginal; the network is shown the cell, and keeps it.
     """
 
     network: Layer
@@ -80,7 +80,7 @@ class Generator:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def inputs(self, rows: int, rng: np.random.Generator) -> tuple[Floats, Integers | None]:
-        """What the network is shown for so many rows, and the cell that each has by its condition, among all cells."""
+        """The inputs of the network for some rows, and the cell that each row is conditioned on, among all cells."""
         noise = rng.standard_normal((rows, self.noise))
         if not self.given:
             return noise, None
@@ -194,7 +194,7 @@ class GeneratedBatch:
 class GameState:
     """Where a game stands. All of it follows from noisy sums, and is public.
 
-    `remembered` are private rows' gradients, for all critics one after the other: noisy means over lots.
+    `remembered` are private rows' gradients, for all critics one after the other: noisy means over samples.
     """
 
     remembered: Floats
@@ -234,7 +234,7 @@ class Game:
         )
 
     def gradients(self, state: GameState, block: Block) -> RowGradients:
-        """Of what the critics give to each row: the same whatever they are."""
+        """The gradients of the critics' outputs for each row; they do not depend on the critics."""
         del state
         found: list[RowGradients] = []
         for side in self.sides:

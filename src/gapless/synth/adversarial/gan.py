@@ -33,9 +33,9 @@ from gapless.threads import one_thread
 from gapless.types import Floats, whole
 
 # All of it public. Chosen on Adult with gaps (bench/gans.py).
-RATE = 0.1  # the chance of each row to be in a lot
+RATE = 0.1  # the probability of each row to be sampled at a step
 STEPS = 100
-REACH = 1.25  # gradients are cut at so many times the length that is typical by the columns' laws
+REACH = 1.25  # times the typical length of a gradient, given the marginals: the clipping norm
 MEMORY = 0.3  # of the steps: τ
 NOISE, HIDDEN = 32, 128  # numbers that a generator starts from; units of its hidden layer
 MADE = 512  # rows, or masks, for a step of a generator
@@ -65,7 +65,7 @@ class Adversarial(Synthesizer):
     """A generative network: its critics are trained privately, all in one training, and are all that sees rows.
 
     Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
-        one training. Chance of lots, number of steps, clipping and the generators' seeds are public, and follow no
+        one training. Sampling rate, number of steps, clipping and the generators' seeds are public, and follow no
         number of rows but the noisy.
     """
 
@@ -189,7 +189,7 @@ def row_opponents(
 
 
 def condition_on_first_cells(marginals: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
-    """The law of each column given that it is in its first cells."""
+    """The marginal of each column given that it is in its first cells."""
     return [marginal[:size] / marginal[:size].sum() for marginal, size in zip(marginals, sizes, strict=True)]
 
 
@@ -201,7 +201,7 @@ def teacher_count(fitting: FitContext) -> int:
 
 
 def typical_clip(sides: Sequence[Opponents], marginals: Sequence[Floats]) -> float:
-    """Where gradients are cut: by the length that they have if columns are independent, with their released laws."""
+    """The clipping norm: from the length of gradients if columns are independent, with their released marginals."""
     square = 0.0
     for side in sides:
         means = np.array(
@@ -221,7 +221,7 @@ class DPGAN(Adversarial):
     The generator is a network with one hidden layer that turns noise into chances for each column's cells; the critic
     looks at pairs of columns (`gapless.synth.adversarial.game`). The fitted model carries its critic, which was paid
     for with it: `CriticWeights(model)` are free. With `Extended()` gaps are cells, and are filled by the chances of the
-    other cells for the same noise; columns by themselves then have the law of what is observed in them.
+    other cells for the same noise; single columns then have the distribution of their observed cells.
 
     Args:
         missing: what to do about gaps.
@@ -235,7 +235,7 @@ class DPGAN(Adversarial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DPCGAN(Adversarial):
-    """As `DPGAN`, with a generator that is told the label of each row, which is drawn by its released table.
+    """As `DPGAN`, with a generator that gets the label of each row, drawn from its released table.
 
     Args:
         missing: what to do about gaps.
@@ -269,10 +269,10 @@ class DPCGAN(Adversarial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DPCTGAN(Adversarial):
-    """As `DPGAN`, with a generator that is told one cell of each row: of any column, drawn by its released table.
+    """As `DPGAN`, with a generator that gets one cell of each row: of any column, drawn from its released table.
 
     A made row keeps the cell. Private rows are not sought by their cells, as in the original, where which rows are read
-    depends on what is in them: they are drawn into lots all alike, and cells by released frequencies.
+    depends on what is in them: all rows have the same sampling rate, and cells are drawn by released frequencies.
 
     Args:
         missing: what to do about gaps.
@@ -284,7 +284,7 @@ class DPCTGAN(Adversarial):
     name = "dpctgan"
 
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
-        """Rows, given a cell of any column that tells something."""
+        """Rows, given a cell of any column with more than one cell."""
         return [row_opponents(fitting, marginals, fitting.sizes, given=[column for (column,) in fitting.columns])]
 
 
@@ -292,7 +292,7 @@ class DPCTGAN(Adversarial):
 class DPautoGAN(Adversarial):
     """As `DPGAN`, with a generator that ends in the decoder of an autoencoder.
 
-    First a linear map of a row's cells to few numbers and one back, to the logits of all cells, are trained to foretell
+    First a linear map of a row's cells to few numbers and one back, to the logits of all cells, are trained to predict
     the row; then a generator of these numbers against a critic of decoded rows. Each training has half of what the
     tables of one column leave. [MD]'s baseline among generative networks, on complete rows.
 

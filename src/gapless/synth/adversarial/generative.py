@@ -4,7 +4,7 @@ r"""Rows from a generator: noise, through a small network, to chances for each c
           \lambda (Uz + c))
 
 The network was trained against private critics. The biases b are shifted afterwards, for free: they bring each column's
-mean law, over much noise, to its table, which was released.
+mean distribution, over much noise, to its table, which was released.
 
 A critic that was paid for: how much more likely each row is among private rows than among made ones.
 
@@ -74,15 +74,15 @@ class GeneratorModel:
         return self.generator.sizes
 
     def chances(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Rows × cells of all columns: the law of each row, given its noise."""
+        """Rows × cells of all columns: the probabilities of each row, given its noise."""
         generator = self.generator
         return generator.forward(generator.network.unpack(self.parameters), generator.inputs(rows, rng))[0]
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes.
 
-        Every cell follows its law given the row's noise. In each column the draws of rows depend on each other: along
-        rows that are sorted by some other columns as many take a cell as expected, but for one.
+        Every cell follows its probabilities given the row's noise. In each column the draws of rows depend on each
+        other: along rows that are sorted by some other columns as many take a cell as expected, but for one.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         starts = self.generator.starts
@@ -99,7 +99,7 @@ class GeneratorModel:
         return codes
 
     def raked(self, targets: Sequence[Floats]) -> Self:
-        """The model whose columns have these laws, over much noise."""
+        """The model with biases such that the columns have these marginals, over much noise."""
         generator = self.generator
         shown, held = generator.inputs(RAKED, np.random.default_rng(0))  # public: the same values give the same model
         logits = generator.network.forward(generator.network.unpack(self.parameters), shown)[0] + generator.bias
@@ -112,7 +112,7 @@ class GeneratorModel:
         return replace(self, generator=replace(generator, bias=generator.bias + shift))
 
     def restricted(self, sizes: Sequence[int]) -> Self:
-        """The law of rows in the first cells of each column, whatever their noise: gaps after them are filled by it."""
+        """The model given that each column is in its first cells, for every noise: gap states after them are filled."""
         generator = self.generator
         starts = zip(generator.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in starts])
@@ -163,7 +163,7 @@ class GeneratorModel:
 
 @dataclass(frozen=True, eq=False)
 class GappedGenerator:
-    """Rows of one generator with the gaps of another's masks, which do not hang on the rows.
+    """Rows of one generator with gaps from the masks of another, which do not depend on the rows.
 
     A mask's column has a state for no gap and one for each kind of gap.
     """
@@ -226,8 +226,8 @@ class Critic:
     """The log odds that a row is private, but for a constant.
 
     Attributes:
-        lines: the point of each code of each column.
-        numbers: t W, one block of a pair of columns after the other.
+        code_points: the point of each code of each column.
+        weights: t W, one block of a pair of columns after the other.
         clip: the length that a row's products are cut to, as when the critic was trained.
         entry: the ledger's entry that paid for the critic; nothing else makes one.
     """

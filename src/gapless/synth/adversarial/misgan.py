@@ -14,19 +14,9 @@ from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
 from gapless.model.neural.descent import Adam, CosineSchedule
 from gapless.privacy import SubsampledTeacher
+from gapless.synth.adversarial import gan
 from gapless.synth.adversarial.game import Game, Generator, GradientGame, Opponents
-from gapless.synth.adversarial.gan import (
-    ASKED,
-    HIDDEN,
-    LEARNING_RATE,
-    NOISE,
-    WARMUP,
-    Adversarial,
-    GameResult,
-    condition_on_first_cells,
-    row_opponents,
-    teacher_count,
-)
+from gapless.synth.adversarial.gan import Adversarial, GameResult
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
 from gapless.synth.fitting import FitContext
 from gapless.types import Floats
@@ -40,7 +30,7 @@ class MisGAN(Adversarial):
 
     One critic sees private rows with their gaps beside made rows with made gaps, the other one masks alone. The
     gradients of both for one row are clipped together, so that one noise a step pays for both. With `Observed()` all
-    rows are read, masks included, and rows with gaps can be sampled; masks do not hang on rows. With the other
+    rows are read, masks included, and rows with gaps can be sampled; masks do not depend on rows. With the other
     treatments there is no mask, and nothing but `DPGAN` is left.
 
     In [MD] critics see rows without noise, and the generators' gradients get it: the cost stated there is too small by
@@ -78,8 +68,10 @@ class MisGAN(Adversarial):
         if self.noised == "critics":
             return Adversarial.play(self, fitting, game, marginals)
         steps = self.step_count
-        game = replace(game, optimizer=Adam(rate=CosineSchedule(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
-        teachers = GradientGame(game=game, teachers=teacher_count(fitting), made=ASKED)
+        game = replace(
+            game, optimizer=Adam(rate=CosineSchedule(rate=gan.LEARNING_RATE, steps=steps, warmup=gan.WARMUP))
+        )
+        teachers = GradientGame(game=game, teachers=gan.teacher_count(fitting), made=gan.ASKED)
         rows = teacher_rows(fitting.prepared, teachers, progress=lambda step: fitting.notify("training", step, steps))
         vectors, width = teachers.answers
         noise = SubsampledTeacher.for_loss(
@@ -96,7 +88,7 @@ class MisGAN(Adversarial):
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Rows, and masks if they are read."""
         columns = fitting.schema.columns
-        rows = row_opponents(fitting, marginals, [column.size for column in columns])
+        rows = gan.row_opponents(fitting, marginals, [column.size for column in columns])
         if not any(column.gaps for column in columns) or not fitting.extended:
             return [rows]
         states = _states(fitting, marginals)
@@ -106,15 +98,17 @@ class MisGAN(Adversarial):
             for points, column in zip(heads, columns, strict=True)
         ]
         sizes = tuple(map(len, states))
-        made = network(NOISE, HIDDEN, sum(sizes))
-        generator = Generator(network=made, sizes=sizes, noise=NOISE, bias=np.log(np.concatenate(states)))
+        made = network(gan.NOISE, gan.HIDDEN, sum(sizes))
+        generator = Generator(network=made, sizes=sizes, noise=gan.NOISE, bias=np.log(np.concatenate(states)))
         return [rows, Opponents.of(generator, lines, heads)]
 
     def model(
         self, fitting: FitContext, made: Sequence[GeneratorModel], marginals: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
         """Complete rows; and the same with made gaps."""
-        rows = made[0].raked(condition_on_first_cells(marginals, [column.size for column in fitting.schema.columns]))
+        rows = made[0].raked(
+            gan.condition_on_first_cells(marginals, [column.size for column in fitting.schema.columns])
+        )
         if not fitting.extended:
             return rows, None
         if len(made) == 1:
@@ -123,6 +117,6 @@ class MisGAN(Adversarial):
 
 
 def _states(fitting: FitContext, marginals: Sequence[Floats]) -> list[Floats]:
-    """The law of each column's states: no gap, then each kind of gap."""
+    """The probabilities of each column's states: no gap, then each kind of gap."""
     columns = fitting.schema.columns
     return [np.r_[marginal[: c.size].sum(), marginal[c.size :]] for marginal, c in zip(marginals, columns, strict=True)]

@@ -1,11 +1,11 @@
-r"""Column by column: a distribution whose columns stand in an order, each with a law given those before it.
+r"""Column by column: an ordered distribution, each column with a conditional given those before it.
 
 .. math:: p(x) = \prod_i p(x_{s_i} \mid x_{s_1}, \dots, x_{s_{i-1}}), \qquad
           p(x_s = v \mid \cdot) \propto e^{z_{s,v}(x) + b_{s,v}}
 
 The logits z come from networks that were trained privately. The shifts b are found afterwards, for free: they bring
 the columns of a large sample, one after the other, to tables of one column that were released (`raked`). They are found
-once and kept in the networks' biases, so that the law is the same however many rows are drawn.
+once and kept in the networks' biases, so that the distribution is the same for any number of rows.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ _FARTHEST = 500.0  # of a logit, so that its power is finite
 class SharedConditionals:
     """One network for all columns: each sees the earlier ones through a linear skip and a hidden layer.
 
-    In blocks of one size its numbers are a function of each row, to the last bit. Cells of all columns lie one after
-    the other. `skip` is cells × cells, `first` cells × units, `last` units × cells; what a column may not see is zero.
+    In blocks of one size its numbers are a function of each row, to the last bit. Cells of all columns are stored one
+    after the other. `skip` is cells × cells, `first` cells × units, `last` units × cells; what a column may not see is
+    zero.
     """
 
     order: tuple[int, ...]
@@ -99,7 +100,7 @@ class SharedConditionals:
     def scores(self, column: int, codes: Integers) -> Floats:
         """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
 
-        It is the law of the column times that of what follows.
+        It is the conditional of the column times those of the later columns.
         """
         place = self.order.index(column)
         later, span = self.order[place + 1 :], self._span(column)
@@ -128,7 +129,7 @@ class SharedConditionals:
         return found
 
     def restricted(self, sizes: Sequence[int]) -> Self:
-        """The laws given that every column is in its first cells."""
+        """The conditionals given that every column is in its first cells."""
         spans = zip(self.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in spans])
         return replace(
@@ -141,7 +142,7 @@ class SharedConditionals:
         )
 
     def shifted(self, column: int, shift: Floats) -> Self:
-        """The laws with the logits of a column moved."""
+        """Add a shift to the logits of a column."""
         bias = self.bias.copy()
         bias[self._span(column)] += shift
         return replace(self, bias=bias)
@@ -162,16 +163,16 @@ class SharedConditionals:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The laws that a model file holds."""
+        """The conditionals that a model file holds."""
         order, sizes = (tuple(arrays[name].tolist()) for name in ("order", "sizes"))
         return cls(order, sizes, *(arrays[name] for name in cls.PARAMETERS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnConditional:
-    """The law of one column given others: their cells embedded, a mean of these by attention, softmax (AimNet).
+    """The distribution of one column given others: embeddings of their cells, attention, softmax (AimNet).
 
-    `given` are the codes with which each of the others was shown, `outputs` those that were foretold, of which the
+    `given` are the codes with which each of the others was shown, `outputs` those that were predicted, of which the
     first `cells` are left. The last `outputs` numbers are biases; without others there is nothing else.
     """
 
@@ -189,7 +190,8 @@ class ColumnConditional:
         wanted = sum(attention_network(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
         if self.parameters.shape != (wanted,) or not np.isfinite(self.parameters).all() or self.cells > self.outputs:
             raise ModelError(
-                f"a law of {plural(self.cells, 'cell')} with other numbers than it needs", hint="fit it again"
+                f"the network of a column with {plural(self.cells, 'cell')} has wrong parameters",
+                hint="fit the model again",
             )
         return ColumnConditional(self.given, self.outputs, self.cells, self.width, np.array(self.parameters))
 
@@ -247,7 +249,7 @@ class ColumnConditionals:
         return found
 
     def restricted(self, sizes: Sequence[int]) -> Self:
-        """The laws given that every column is in its first cells."""
+        """The conditionals given that every column is in its first cells."""
         parts = zip(self.order, self.conditionals, strict=True)
         return replace(self, conditionals=tuple(replace(part, cells=sizes[column]) for column, part in parts))
 
@@ -274,7 +276,7 @@ class ColumnConditionals:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The laws that a model file holds."""
+        """The conditionals that a model file holds."""
         conditionals = [
             ColumnConditional(tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"numbers{place}"])
             for place, (outputs, cells, width) in enumerate(arrays["facts"].tolist())
@@ -312,9 +314,10 @@ class AutoregressiveModel:
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes, column by column.
 
-        Every cell follows its law given the row's earlier ones. In each column the draws of rows depend on each other:
-        along rows that are sorted by some earlier columns, as many take a cell as expected, but for one (`allotted`).
-        So tables of the column, also with these, are closer to the law's than independent draws would bring them.
+        Every cell follows its conditional given the row's earlier ones. In each column the draws of rows depend on each
+        other: along rows that are sorted by some earlier columns, as many take a cell as expected, but for one
+        (`allotted`). So tables of the column, also with these, are closer to the model's than those of independent
+        draws.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         for place, column in enumerate(self.conditionals.order):
@@ -335,9 +338,9 @@ class AutoregressiveModel:
         return (order[begin : begin + step] for begin in range(0, len(codes), step))
 
     def raked(self, targets: Mapping[int, Floats]) -> Self:
-        """The model whose columns, in a large sample, have these laws; the others follow.
+        """The model whose columns, in a large sample, have these marginals; the others follow.
 
-        One column after the other gets shifts that bring the mean of its laws over the sample to its target.
+        One column after the other gets shifts that bring its mean probabilities over the sample to its target.
         """
         conditionals, rng = (
             self.conditionals,
@@ -361,7 +364,8 @@ class AutoregressiveModel:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         The missing cells of a row are first drawn column by column, given what comes before; then, `sweeps` times, each
-        is drawn anew from its law given all other cells of the row (Gibbs sampling), so that later ones count too.
+        is drawn anew from its distribution given all other cells of the row (Gibbs sampling), so that later ones count
+        too.
         """
         codes = np.maximum(given, 0)
         for sweep in range(1 + sweeps):
@@ -383,12 +387,13 @@ class AutoregressiveModel:
 
 
 def complete_gaps(gapped: AutoregressiveModel, sizes: Sequence[int]) -> AutoregressiveModel:
-    """The distribution of complete rows behind one whose columns have gap states after their first `sizes` cells.
+    """The distribution of complete rows, from a model whose columns have gap states after their first `sizes` cells.
 
-    The law of a cell given that it is observed is that of all cells, if gaps hang on earlier columns. Where they hang
+    The distribution of observed cells is that of all cells if gaps depend on earlier columns alone. Where they depend
     on later ones its table of one column is biased. So rows are drawn with their gaps and filled given all that is
-    observed in them; then columns are raked to the result, as far as chance does not explain it. Many networks of their
-    own are asked only what earlier columns tell: every cell that might be asked of every later one would take hours.
+    observed in them; then columns are raked to the result, as far as chance does not explain it. Where each of
+    many columns has a network, gaps are filled from earlier columns alone: trying each cell in all later networks would
+    take hours.
     """
     sweeps = 0 if isinstance(gapped.conditionals, ColumnConditionals) and len(sizes) > MANY_NETWORKS else SWEEPS
     rng = np.random.default_rng(0)  # public: the same released values always give the same model
@@ -415,7 +420,7 @@ def _shares(codes: Integers, size: int) -> Floats:
 
 
 def _keep_plain(conditionals: object, *names: str) -> None:
-    """Arrays of numpy's own class, which nobody else holds: they are indexed by rows when gaps are filled."""
+    """Copy these fields to plain numpy arrays with no other reference: filling gaps indexes them by rows."""
     for name in names:
         object.__setattr__(conditionals, name, np.array(getattr(conditionals, name), dtype=np.float64))
 

@@ -41,7 +41,7 @@ Architecture: TypeAlias = Literal["shared", "columns"]
 class TrainingPlan:
     """How a training runs; all of it public. Chosen on Adult and a simulated table (bench/kamino.py)."""
 
-    rate: float  # the chance of each row to be in a lot
+    rate: float  # the probability of each row to be sampled at a step
     steps: int
     clip: float
     learning_rate: float
@@ -51,7 +51,7 @@ TRAINING_PLANS = {"shared": TrainingPlan(0.1, 200, 2.0, 0.03), "columns": Traini
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
 WARMUP = 20  # steps
 HIDDEN = 32  # units of the hidden layer, where noise is small enough for one
-QUIET_NOISE = 6e-4  # noise in a sum of gradients, in units of their length, for each row of a lot: up to which it is
+QUIET_NOISE = 6e-4  # largest noise, in clipping norms per sampled row, for a hidden layer
 WIDTH = 16  # of the points that cells are embedded as
 MOST_NUMBERS = 4_000_000  # parameters of a network
 
@@ -68,7 +68,7 @@ class Kamino(Synthesizer):
 
     Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
         one training on all rows, or one for each column but the first, with `Observed()` on the rows where this column
-        is observed. Order, chance of lots, steps and clipping are public, and follow no number of rows but the noisy.
+        is observed. Order, sampling rate, steps and clipping are public, and follow no number of rows but the noisy.
 
     Args:
         missing: what to do about gaps.
@@ -141,7 +141,7 @@ def column_order(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]
 
 
 def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedConditionals, list[Floats]]:
-    """One network for all columns, and the columns' own laws."""
+    """One network for all columns, and the marginals of the columns."""
     spend, several = fitting.prepare(), len(fitting.columns) > 1
     marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
@@ -233,7 +233,7 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
             found[column] = ColumnConditional(shown[place], size, size, WIDTH, numbers)
         if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
             table = table.fill_column(names[column], found[column], given=called[:-1])
-    others = [column for column in order if column not in nontrivial]  # they tell nothing, and are shown to nobody
+    others = [column for column in order if column not in nontrivial]  # of one cell: no network gets them
     return ColumnConditionals(
         (*nontrivial, *others), tuple(found[column] for column in (*nontrivial, *others))
     ), marginals
@@ -265,7 +265,7 @@ def _program(
 def centered_points(marginal: Floats, cells: int, codes: int) -> Floats:
     """A point for each code of a column: a 1 in its own place, less the mean of observed cells; a gap is in the mean.
 
-    A network then learns how columns go together and leaves each column's own law, which is known already, as it is;
+    A network then learns dependence between columns, and leaves the known marginals as they are;
     and rows of usual cells, which teach little, have short gradients.
     """
     points = np.eye(codes)

@@ -47,7 +47,7 @@ def test_a_training_that_runs_away_stays_finite():
     assert np.isfinite(trained.gradients(state, rows).squared_norms()).all()
 
 
-def test_odds_learn_to_tell_private_rows_from_public_ones():
+def test_log_odds_separate_private_rows_from_public_rows():
     """Private rows are all of the first level, public ones of either."""
     public = (np.array([0, 1] * 50, dtype=np.uint8),)
     optimizer = Adam(rate=CosineSchedule(rate=0.1, steps=60))

@@ -96,10 +96,10 @@ def test_exact_sums_take_factors_of_any_size(sizes, masked):
     inputs[::3] = 0
     mask = None
     if masked:
-        marks = np.ones((5, 3), dtype=bool)
-        marks[0, :2] = False
+        allowed = np.ones((5, 3), dtype=bool)
+        allowed[0, :2] = False
         inputs[:, 0] *= 2.0**25
-        mask = Mask.of(marks)
+        mask = Mask.of(allowed)
     gradients = OuterGradients(inputs, slopes, mask)
     with np.errstate(all="ignore"):
         lengths = np.sqrt(gradients.squared_norms())

@@ -173,9 +173,9 @@ def test_a_planted_length_is_caught(wrong):
 
 
 def test_no_length_is_changed_by_what_is_done_to_the_marks_or_the_mask():
-    marks = EARLIER.copy()
-    layer = MaskedLinear(marks)
-    marks[:] = False
+    allowed = EARLIER.copy()
+    layer = MaskedLinear(allowed)
+    allowed[:] = False
     assert np.array_equal(layer.mask.seen @ layer.mask.groups.T, EARLIER)
     for part in (layer.mask.free, layer.mask.seen, layer.mask.groups):
         with pytest.raises(ValueError, match="read-only"):
@@ -246,17 +246,17 @@ class Wide:
         )
         gaps = tuple(np.r_[np.zeros(self.levels), 1.0][:, None] - 0.1 for _ in range(self.columns))
         sides = []
-        for own in (lines, gaps):
+        for part in (lines, gaps):
             cells = (2,) * self.columns
             generator = Generator(
                 network=Linear(3, 2 * self.columns), sizes=cells, noise=3, bias=np.zeros(2 * self.columns)
             )
-            sizes = tuple(points.shape[1] for points in own)
+            sizes = tuple(points.shape[1] for points in part)
             heads = np.zeros((2 * self.columns, sum(sizes)))
             sides.append(
                 Opponents(
                     generator=generator,
-                    code_points=own,
+                    code_points=part,
                     cell_points=heads,
                     critic=PairwiseCritic(sizes),
                     initial=np.zeros(sum(generator.network.shapes)),
@@ -276,7 +276,7 @@ def factors(gradients):
 
 
 @pytest.mark.parametrize("kind", ["program", "attention", "game"])
-def test_what_a_row_adds_is_the_same_to_the_bit_wherever_it_stands_and_whoever_stands_beside_it(kind):
+def test_a_rows_gradient_does_not_depend_on_its_position_or_on_other_rows(kind):
     """In blocks of one size: docs/proofs/private_training.md, section 5, needs it."""
     trained = getattr(Wide(), kind)()
     rng = np.random.default_rng(8)

@@ -34,8 +34,8 @@ def test_chances_add_up_and_conditions_are_kept(kind):
     if inputs[1] is not None:
         assert (chances[np.arange(2_000), inputs[1]] == 1).all()
         shown = np.bincount(inputs[1], minlength=8) / 2_000 * len(made.given)
-        for column, law in zip(made.given, made.marginals, strict=True):
-            np.testing.assert_allclose(shown[made.starts[column] : made.starts[column + 1]], law, atol=0.06)
+        for column, marginal in zip(made.given, made.marginals, strict=True):
+            np.testing.assert_allclose(shown[made.starts[column] : made.starts[column + 1]], marginal, atol=0.06)
 
 
 def test_the_critic_at_chances_is_its_mean_over_rows_drawn_by_them():
@@ -43,12 +43,12 @@ def test_the_critic_at_chances_is_its_mean_over_rows_drawn_by_them():
     from gapless.model.neural.layers import PairwiseCritic
 
     rng = np.random.default_rng(0)
-    laws = [rng.dirichlet(np.ones(size)) for size in (2, 3, 2)]
+    marginals = [rng.dirichlet(np.ones(size)) for size in (2, 3, 2)]
     pairs = PairwiseCritic((2, 3, 2))
     weights = pairs.unpack(rng.standard_normal(sum(pairs.shapes)))
     mean = 0.0
     for cells in itertools.product(*map(range, (2, 3, 2))):
-        row = np.concatenate([np.eye(len(law))[cell] for law, cell in zip(laws, cells, strict=True)])
-        chance = np.prod([law[cell] for law, cell in zip(laws, cells, strict=True)])
+        row = np.concatenate([np.eye(len(marginal))[cell] for marginal, cell in zip(marginals, cells, strict=True)])
+        chance = np.prod([marginal[cell] for marginal, cell in zip(marginals, cells, strict=True)])
         mean += chance * pairs.forward(weights, row[None])[0][0, 0]
-    assert pairs.forward(weights, np.concatenate(laws)[None])[0][0, 0] == pytest.approx(mean)
+    assert pairs.forward(weights, np.concatenate(marginals)[None])[0][0, 0] == pytest.approx(mean)

@@ -57,13 +57,13 @@ def fit(name, folder, missing=None, *, rows=2_000, budget=None, **settings):
 @every_gan
 def test_what_is_released(name, tmp_path):
     _, ledger = fit(name, tmp_path)
-    told = [(entry.what, entry.mechanism["name"], entry.reads) for entry in ledger.entries]
+    released = [(entry.what, entry.mechanism["name"], entry.reads) for entry in ledger.entries]
     trainings = {
         "dpautogan": [("autoencoder", "PrivateTraining", None), ("critics", "PrivateTraining", None)],
         "pategan": [("votes", "TeacherVotes", None)],
     }.get(name, [("critics", "PrivateTraining", None)])
     columns = [(column, "DiscreteGaussian", None) for column in "abc"]
-    assert told == columns + trainings
+    assert released == columns + trainings
     losses = [entry.loss / ledger.capacity.value for entry in ledger.entries]
     assert sum(losses[:3]) == pytest.approx(gan.COLUMNS_SHARE, rel=1e-3)
     if name == "dpautogan":
@@ -98,13 +98,13 @@ def test_as_many_noised_sums_as_are_charged_and_of_the_noise_that_is(name, prote
 
 @every_gan
 def test_nothing_public_follows_the_number_of_rows(name, tmp_path):
-    told = []
+    mechanisms = []
     for rows in (0, 50, 500):
         _, ledger = fit(name, tmp_path / str(rows), rows=rows)
-        told.append(
+        mechanisms.append(
             [e.mechanism | {"clip": 0, "std": 0} for e in ledger.entries if e.mechanism["name"] != "DiscreteGaussian"]
         )
-    assert told[0] == told[1] == told[2]  # where gradients are cut follows from released laws
+    assert mechanisms[0] == mechanisms[1] == mechanisms[2]  # where gradients are cut follows from released laws
 
 
 # ------------------------------------------------------------------ what is learned
@@ -139,7 +139,7 @@ def test_the_mask_generator_learns_gaps_that_come_together(tmp_path):
     assert abs((gone[1] & gone[2]).mean() - together) < 0.4 * abs(alone - together)
 
 
-def test_a_label_is_drawn_by_its_table_and_told(tmp_path):
+def test_a_label_is_drawn_from_its_table_and_named_in_the_facts(tmp_path):
     model, _ = fit("dpcgan", tmp_path, label="b")
     assert model.facts.settings["label"] == "b"
     assert model.filled.generator.given == (1,)
@@ -224,13 +224,13 @@ def test_no_weights_without_a_critic_that_was_paid_for(tmp_path):
 
 def test_weights_are_for_public_rows_of_the_same_cells(tmp_path):
     model, _ = fit("dpgan", tmp_path)
-    own = gl.weights.CriticWeights(model)
+    critic_weights = gl.weights.CriticWeights(model)
     with pytest.raises(gl.errors.ModelError, match="no rows to weight"):
-        own.fit(model.sample(0))
+        critic_weights.fit(model.sample(0))
     with pytest.raises(gl.errors.SealedError, match="a public Table, not a PrivateTable"):
-        own.fit(private(people(5), schema(), tmp_path))
+        critic_weights.fit(private(people(5), schema(), tmp_path))
     with pytest.raises(gl.errors.SchemaError, match="different schemas"):
-        own.fit(gl.Table.read(pl.DataFrame({"x": ["u"]}), gl.Schema("x", [gl.Categorical("x", ["u"])])))
+        critic_weights.fit(gl.Table.read(pl.DataFrame({"x": ["u"]}), gl.Schema("x", [gl.Categorical("x", ["u"])])))
 
 
 def test_the_same_noise_gives_the_same_critic(tmp_path):

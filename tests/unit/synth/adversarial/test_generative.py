@@ -25,8 +25,8 @@ def test_columns_are_brought_to_their_tables_also_after_gaps_are_cut_off(kind):
     made, numbers = generator(kind)
     model = GeneratorModel.of(made, numbers).raked(LAWS)
     rows = model.sample(20_000, np.random.default_rng(5))
-    for column, law in enumerate(LAWS):
-        np.testing.assert_allclose(np.bincount(rows[:, column], minlength=len(law)) / 20_000, law, atol=0.02)
+    for column, marginal in enumerate(LAWS):
+        np.testing.assert_allclose(np.bincount(rows[:, column], minlength=len(marginal)) / 20_000, marginal, atol=0.02)
     cut = model.restricted((2, 1, 3)).sample(5_000, np.random.default_rng(6))
     assert (cut.max(axis=0) < (2, 1, 3)).all()
 
@@ -37,11 +37,11 @@ def test_draws_follow_the_rows_noise():
     model = GeneratorModel.of(made, 2 * numbers)
     chances = model.chances(20_000, np.random.default_rng(7))
     rows = model.sample(20_000, np.random.default_rng(8))
-    told = chances[:, :3].T @ chances[:, 4:] / len(chances)
+    expected = chances[:, :3].T @ chances[:, 4:] / len(chances)
     seen = np.zeros((3, 4))
     np.add.at(seen, (rows[:, 0], rows[:, 2]), 1 / len(rows))
-    assert np.abs(told - seen).sum() < 0.05
-    assert np.abs(np.outer(told.sum(axis=1), told.sum(axis=0)) - told).sum() > 0.1
+    assert np.abs(expected - seen).sum() < 0.05
+    assert np.abs(np.outer(expected.sum(axis=1), expected.sum(axis=0)) - expected).sum() > 0.1
 
 
 def test_gaps_are_put_where_masks_say():

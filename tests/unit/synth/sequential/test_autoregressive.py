@@ -32,12 +32,12 @@ def shared(sizes=SIZES, order=ORDER, *, seed=0, hidden=5, points=None):
 
 def columns(sizes=SIZES, order=ORDER, *, seed=0, width=4):
     rng = np.random.default_rng(seed)
-    laws = []
+    conditionals = []
     for place, column in enumerate(order):
         given = tuple(sizes[other] for other in order[:place])
         many = sum(attention_network(given, sizes[column], width).shapes) if given else sizes[column]
-        laws.append(ColumnConditional(given, sizes[column], sizes[column], width, rng.standard_normal(many)))
-    return ColumnConditionals(order, tuple(laws))
+        conditionals.append(ColumnConditional(given, sizes[column], sizes[column], width, rng.standard_normal(many)))
+    return ColumnConditionals(order, tuple(conditionals))
 
 
 KINDS = {"shared": shared, "columns": columns}
@@ -47,12 +47,12 @@ def every_row(sizes=SIZES):
     return np.array(list(product(*map(range, sizes))), dtype=np.int64)
 
 
-def chances(laws):
+def chances(conditionals):
     """Of every row, by the definition."""
-    rows = every_row(laws.sizes)
+    rows = every_row(conditionals.sizes)
     logs = np.zeros(len(rows))
-    for column in laws.order:
-        logits = laws.logits(column, rows)
+    for column in conditionals.order:
+        logits = conditionals.logits(column, rows)
         logs += logits[np.arange(len(rows)), rows[:, column]] - np.log(np.exp(logits).sum(axis=1))
     return np.exp(logs)
 
@@ -64,53 +64,53 @@ def shares(codes, sizes=SIZES):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_chances_add_up_and_no_column_sees_what_comes_after_it(kind):
-    laws = KINDS[kind]()
-    assert chances(laws).sum() == pytest.approx(1)
+    conditionals = KINDS[kind]()
+    assert chances(conditionals).sum() == pytest.approx(1)
     rows = every_row()
     for place, column in enumerate(ORDER):
         other = rows.copy()
         other[:, ORDER[place:]] = 0
-        assert np.array_equal(laws.logits(column, rows), laws.logits(column, other))
+        assert np.array_equal(conditionals.logits(column, rows), conditionals.logits(column, other))
 
 
-def test_the_laws_of_a_shared_network_are_its_outputs():
+def test_the_logits_of_a_shared_network_are_its_outputs():
     rng = np.random.default_rng(1)
     points = [rng.standard_normal((size, size)) for size in SIZES]
     network = masked_network(SIZES, SIZES, ORDER, 6)
     numbers = rng.standard_normal(sum(network.shapes))
     rows = every_row()
-    inputs = np.concatenate([own[codes] for own, codes in zip(points, rows.T, strict=True)], axis=1)
+    inputs = np.concatenate([part[codes] for part, codes in zip(points, rows.T, strict=True)], axis=1)
     outputs, _ = network.forward(network.unpack(numbers), inputs)
-    laws = SharedConditionals.of(network.unpack(numbers), ORDER, SIZES, points)
-    for column, start in enumerate(laws.starts[:-1]):
-        assert laws.logits(column, rows) == pytest.approx(outputs[:, start : start + SIZES[column]])
+    conditionals = SharedConditionals.of(network.unpack(numbers), ORDER, SIZES, points)
+    for column, start in enumerate(conditionals.starts[:-1]):
+        assert conditionals.logits(column, rows) == pytest.approx(outputs[:, start : start + SIZES[column]])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("memory", [1 << 20, 16])
-def test_scores_are_the_laws_given_all_other_columns(kind, memory, monkeypatch):
+def test_scores_are_the_distributions_given_all_other_columns(kind, memory, monkeypatch):
     monkeypatch.setattr(autoregressive, "_CELLS", memory)
-    laws = KINDS[kind]()
-    table, rows = chances(laws).reshape(SIZES), every_row()
+    conditionals = KINDS[kind]()
+    table, rows = chances(conditionals).reshape(SIZES), every_row()
     for column in range(3):
         given = np.moveaxis(table, column, -1)[tuple(np.delete(rows, column, axis=1).T)]
-        found = np.exp(laws.scores(column, rows))
+        found = np.exp(conditionals.scores(column, rows))
         assert found / found.sum(axis=1, keepdims=True) == pytest.approx(given / given.sum(axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sample_follows_the_law_closer_than_chance_and_repeats(kind):
+def test_a_sample_is_closer_to_the_model_than_independent_draws_and_repeats(kind):
     model = AutoregressiveModel(KINDS[kind]())
-    law = chances(model.conditionals)
+    joint = chances(model.conditionals)
     drawn = model.sample(20_000, np.random.default_rng(5))
-    by_chance = np.random.default_rng(5).multinomial(20_000, law) / 20_000
-    assert np.abs(shares(drawn) - law).sum() < np.abs(by_chance - law).sum()
+    by_chance = np.random.default_rng(5).multinomial(20_000, joint) / 20_000
+    assert np.abs(shares(drawn) - joint).sum() < np.abs(by_chance - joint).sum()
     assert np.array_equal(drawn, model.sample(20_000, np.random.default_rng(5)))
     assert model.sample(0, np.random.default_rng(5)).shape == (0, 3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gaps_are_filled_from_the_law_given_what_is_observed(kind):
+def test_gaps_are_filled_from_the_distribution_given_the_observed_cells(kind):
     """One gap needs one sweep; several gaps need some: the first draws look at earlier columns alone."""
     model = AutoregressiveModel(KINDS[kind]())
     table = chances(model.conditionals).reshape(SIZES)
@@ -120,14 +120,14 @@ def test_gaps_are_filled_from_the_law_given_what_is_observed(kind):
         rng = np.random.default_rng(0)
         filled = model.fill(given, lambda rng=rng: rng.random(20_000))
         assert all((filled[:, column] == code).all() for column, code in known.items())
-        law = np.zeros(SIZES)
+        joint = np.zeros(SIZES)
         place = tuple(known.get(column, slice(None)) for column in range(3))
-        law[place] = table[place] / table[place].sum()
-        assert np.abs(shares(filled) - law.ravel()).sum() / 2 < 0.02, known
+        joint[place] = table[place] / table[place].sum()
+        assert np.abs(shares(filled) - joint.ravel()).sum() / 2 < 0.02, known
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_filled_row_is_the_same_to_the_last_bit_whoever_stands_beside_it(kind):
+def test_a_filled_row_does_not_depend_on_other_rows(kind):
     sizes, order = (3, 4, 5, 2, 6, 3), (3, 0, 5, 1, 2, 4)
     model = AutoregressiveModel(KINDS[kind](sizes, order))
     rng = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def test_raking_brings_columns_to_their_tables_and_leaves_what_goes_together(kin
     model = AutoregressiveModel(KINDS[kind]())
     targets = {0: np.array([0.5, 0.3, 0.2]), 2: np.array([0.1, 0.2, 0.3, 0.4])}
     raked = model.raked(targets)
-    before, after = (chances(one.conditionals).reshape(SIZES) for one in (model, raked))
+    before, after = (chances(distribution.conditionals).reshape(SIZES) for distribution in (model, raked))
     assert after.sum(axis=(1, 2)) == pytest.approx(targets[0], abs=0.01)
     assert after.sum(axis=(0, 1)) == pytest.approx(targets[2], abs=0.01)
     assert after.sum(axis=(0, 2)) == pytest.approx(before.sum(axis=(0, 2)))
@@ -158,13 +158,13 @@ def test_raking_brings_columns_to_their_tables_and_leaves_what_goes_together(kin
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_cut_is_the_law_given_the_cells_that_are_left(kind):
-    laws, left = KINDS[kind](), (2, 2, 3)
-    cut = laws.restricted(left)
+def test_a_restricted_model_is_the_distribution_given_the_remaining_cells(kind):
+    conditionals, left = KINDS[kind](), (2, 2, 3)
+    cut = conditionals.restricted(left)
     rows = every_row(left)
     assert cut.sizes == left
     for column, size in enumerate(left):
-        assert cut.logits(column, rows) == pytest.approx(laws.logits(column, rows)[:, :size])
+        assert cut.logits(column, rows) == pytest.approx(conditionals.logits(column, rows)[:, :size])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -172,7 +172,7 @@ def test_arrays_hold_the_model(kind):
     model = AutoregressiveModel(KINDS[kind]().restricted((2, 2, 3)))
     again = AutoregressiveModel.from_arrays(model.to_arrays())
     assert type(again.conditionals) is type(model.conditionals)
-    assert np.array_equal(*(one.sample(50, np.random.default_rng(1)) for one in (model, again)))
+    assert np.array_equal(*(distribution.sample(50, np.random.default_rng(1)) for distribution in (model, again)))
 
 
 def test_capabilities():
@@ -181,15 +181,15 @@ def test_capabilities():
     assert not isinstance(model, HasMarginal)
 
 
-def test_foreign_laws_are_refused():
+def test_foreign_conditionals_are_refused():
     class Watching(ColumnConditional):
         pass
 
-    laws = columns()
+    conditionals = columns()
     watching = Watching(
-        *(getattr(laws.conditionals[0], name) for name in ("given", "outputs", "cells", "width", "parameters"))
+        *(getattr(conditionals.conditionals[0], name) for name in ("given", "outputs", "cells", "width", "parameters"))
     )
-    for foreign in (replace(laws, conditionals=(watching, *laws.conditionals[1:])), "laws"):
+    for foreign in (replace(conditionals, conditionals=(watching, *conditionals.conditionals[1:])), "laws"):
         with pytest.raises(ModelError, match=r"conditionals must be .*\n  Try: use a model that Kamino fitted"):
             AutoregressiveModel(foreign)
 
@@ -201,10 +201,10 @@ def test_arrays_of_another_class_are_not_kept():
         def __getitem__(self, place):
             raise AssertionError("shown a row")
 
-    laws, one = shared(), columns().conditionals[1]
-    kept = replace(laws, skip=laws.skip.view(Watching), first=laws.first.view(Watching))
+    conditionals, single = shared(), columns().conditionals[1]
+    kept = replace(conditionals, skip=conditionals.skip.view(Watching), first=conditionals.first.view(Watching))
     assert type(kept.skip) is type(kept.first) is np.ndarray
-    assert type(replace(one, parameters=one.parameters.view(Watching)).parameters) is np.ndarray
+    assert type(replace(single, parameters=single.parameters.view(Watching)).parameters) is np.ndarray
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

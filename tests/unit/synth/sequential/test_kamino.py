@@ -68,7 +68,7 @@ def test_order(rules, first, order):
     assert "".join("abcd"[place] for place in column_order(schema(*rules), first)) == order
 
 
-def test_the_order_is_told(tmp_path):
+def test_the_order_is_in_the_facts(tmp_path):
     model, _ = fit(tmp_path, order=["d"])
     assert model.facts.settings["order"] == "d, c, b, a"
     assert "order: d, c, b, a" in model.describe()
@@ -77,7 +77,7 @@ def test_the_order_is_told(tmp_path):
 # ------------------------------------------------------------------ releases
 
 
-def told(entries):
+def releases(entries):
     return [(entry.what, entry.mechanism["name"], entry.reads) for entry in entries]
 
 
@@ -87,7 +87,7 @@ COUNTS.append(("number of rows", "DiscreteGaussian", None))
 
 def test_the_shared_network_is_one_training_that_reads_every_row(tmp_path):
     _, entries = fit(tmp_path)
-    assert told(entries) == [*COUNTS, ("network", "PrivateTraining", None)]
+    assert releases(entries) == [*COUNTS, ("network", "PrivateTraining", None)]
 
 
 def test_the_parts_of_the_budget(tmp_path):
@@ -101,7 +101,7 @@ def test_each_network_of_its_own_reads_its_column(tmp_path):
     """KaminoI: the columns before it are filled, so that it is trained on the rows whose own column is observed."""
     _, entries = fit(tmp_path, architecture="columns")
     trained = [(f"network for {name}", "PrivateTraining", None if name == "a" else [name]) for name in "bda"]
-    assert told(entries) == [*COUNTS, *trained]
+    assert releases(entries) == [*COUNTS, *trained]
     whole = sum(entry.loss for entry in entries)
     assert [entry.loss / whole for entry in entries] == pytest.approx([0.04] * 5 + [0.8 / 3] * 3)
 
@@ -169,9 +169,9 @@ def test_progress(tmp_path):
         table = private(people(50), schema(), tmp_path / architecture, budget=gl.Budget(1.0, 1e-6))
         seen = []
         gl.Kamino(architecture=architecture, steps=5, missing=gl.Observed()).fit(
-            table, spend=table.ledger.left, progress=lambda *told, seen=seen: seen.append(told)
+            table, spend=table.ledger.left, progress=lambda *call, seen=seen: seen.append(call)
         )
-        assert [told for told in seen if told[0] == "training"] == [("training", n + 1, last) for n in range(last)]
+        assert [call for call in seen if call[0] == "training"] == [("training", n + 1, last) for n in range(last)]
 
 
 # ------------------------------------------------------------------ what comes out
@@ -236,7 +236,7 @@ def test_a_picture_shows_what_goes_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"architecture": "deep"}, r"there is no architecture 'deep'\n  Try: pass \"shared\" or \"columns\""),
         ({"hidden": -1}, "hidden = -1"),
@@ -245,9 +245,9 @@ def test_a_picture_shows_what_goes_together(tmp_path):
         ({"order": ["a", "a"]}, "twice"),
     ],
 )
-def test_wrong_settings_are_refused_before_anything_is_spent(settings, said, tmp_path):
+def test_wrong_settings_are_refused_before_anything_is_spent(settings, message, tmp_path):
     table = private(people(20), schema(), tmp_path, budget=gl.Budget(1.0, 1e-6))
-    with pytest.raises(gl.GaplessError, match=said):
+    with pytest.raises(gl.GaplessError, match=message):
         gl.Kamino(**settings).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
