@@ -16,7 +16,7 @@ import pytest
 
 import gapless as gl
 from gapless.data.engines.postgres import Sql
-from helpers.odd_cells import MOMENTS, POSTGRES, WORDS
+from helpers.odd_cells import MOMENTS, POSTGRES, TEXTS
 from helpers.open_sealed import reveal
 
 GAPS = {
@@ -36,9 +36,9 @@ SCHEMA = gl.Schema(
     ],
 )
 CELLS = {  # by column: its type in the database, and what it holds
-    "word": ("text", [None, *WORDS]),
-    "yes": ("text", [None, "yes", "NO", "true", "-9", *WORDS]),
-    "amount": ("text", [None, "1.234,5", "-9,0", *WORDS]),
+    "word": ("text", [None, *TEXTS]),
+    "yes": ("text", [None, "yes", "NO", "true", "-9", *TEXTS]),
+    "amount": ("text", [None, "1.234,5", "-9,0", *TEXTS]),
     "number": ("numeric", [None, "0", "0.5", "-9", "999.999", *POSTGRES["numeric"]]),
     "day": ("date", [None, "2024-02-29", "1899-12-31", "2031-01-01", *POSTGRES["date"]]),
     "moment": ("timestamptz", [None, "2024-02-29 10:00+00", "1960-01-01 00:00+00", *POSTGRES["timestamptz"]]),

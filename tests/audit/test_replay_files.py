@@ -29,7 +29,7 @@ import pytest
 import gapless as gl
 from gapless.data.io import source
 from gapless.data.io import spreadsheets as excel
-from helpers.odd_cells import DATES, LEVELS, MOMENTS, NUMBERS, WORDS, near
+from helpers.odd_cells import DATES, LEVELS, MOMENTS, NUMBERS, TEXTS, near
 from helpers.open_sealed import reveal
 from helpers.workbooks import FORMATTED, workbook
 
@@ -61,7 +61,7 @@ def schema_of(number):
 @cache
 def odd_texts(number):
     """Rows of odd texts, some of them twice; rows with nothing in them stand before, between and near the end."""
-    texts = [*WORDS[number % 7 :], *WORDS[: number % 7]]
+    texts = [*TEXTS[number % 7 :], *TEXTS[: number % 7]]
     moments = [MOMENTS[(number + place) % len(MOMENTS)] for place in range(len(texts))]
     rows = list(zip(texts, texts[3:] + texts[:3], moments, strict=True))
     empty, end = [("", "", ""), ("", " ", ""), (" ", "", "\t")], [("", "", "")] * 3

@@ -115,7 +115,7 @@ def of_six_columns(method, missing):
 def test_a_treatment_of_gaps_that_is_not_declared_is_refused_before_anything_is_spent(pair, tmp_path):
     table = private(people(20), schema(), tmp_path)
     with pytest.raises(
-        gl.errors.ModelError, match=r"\.fit: this method does not take missing = .*\n  Try: pass missing=\w+\(\)"
+        gl.errors.ModelError, match=r"\.fit: this method does not accept missing = .*\n  Try: pass missing=\w+\(\)"
     ):
         fitted(*pair, table)
     assert not table.ledger.entries
@@ -323,7 +323,7 @@ def test_a_wrong_number_of_rows(rows, tmp_path):
 
 def test_wrong_gaps_and_seeds(tmp_path):
     model = fitted("independent", "extended", private(people(20), schema(), tmp_path))
-    with pytest.raises(gl.errors.ModelError, match="no gaps called"):
+    with pytest.raises(gl.errors.ModelError, match="gaps must be"):
         model.sample(1, gaps="some")
     with pytest.raises(gl.errors.ModelError, match="seed"):
         model.sample(1, seed=-1)

@@ -49,7 +49,7 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
         (
             ["--delta", "1e-6"],
             1,
-            "does not take missing = Extended()\n"
+            "does not accept missing = Extended()\n"
             "  Try: pass --missing observed, pass --missing complete-rows, or pass --missing impute-random\n",
         ),
     ],

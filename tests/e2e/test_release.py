@@ -134,7 +134,7 @@ SLIPS = {
     "no such method": ({"method": "independant"}, gl.errors.ModelError, "no method 'independant'\n  Try: independent"),
     "no treatment": ({"missing": "extended"}, gl.errors.ModelError, "missing = 'extended'"),
     "an imputer": ({"missing": gl.missing.FromMean()}, gl.errors.ModelError, r"missing=ImputeFirst\(FromMean\(\)\)"),
-    "no such gaps": ({"gaps": "some"}, gl.errors.ModelError, "no gaps called 'some'"),
+    "no such gaps": ({"gaps": "some"}, gl.errors.ModelError, "gaps must be 'filled' or 'as-observed', got 'some'"),
     "gaps that are not measured": (
         {"gaps": "as-observed", "missing": gl.Observed()},
         gl.errors.ModelError,

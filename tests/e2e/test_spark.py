@@ -17,7 +17,7 @@ from gapless.synth import METHODS
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
 from helpers.databases import spark_frame
-from helpers.odd_cells import DATES, DAYS, FAR, FAR_DAYS, FAR_STEPS, LEVELS, MOMENTS, NUMBERS, WORDS, near
+from helpers.odd_cells import DATES, DAYS, FAR, FAR_DAYS, FAR_STEPS, LEVELS, MOMENTS, NUMBERS, TEXTS, near
 from helpers.open_sealed import reveal
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,7 @@ def test_cells_have_the_codes_that_memory_gives_them(kind, spark):
 
 def cells_of(kind, name, column):
     if kind == "texts":
-        return [None, *WORDS]
+        return [None, *TEXTS]
     if kind == "dates as texts":
         return [*MOMENTS, *DAYS, *(f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in DAYS)]
     if kind in (pl.Float64, pl.Float32):

@@ -1,4 +1,4 @@
-"""A small synthesizer to copy from: one line in the conformance suite is enough to test it there."""
+"""A small synthesizer to copy from. One line in the conformance suite (tests/e2e/test_conformance.py) tests it."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,23 +17,32 @@ from gapless.synth.measurements import LearnedModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain(Synthesizer):
-    """Every column given the one before it. Guarantee: one batch of pairs, a wider pair with a larger share."""
+    """A Markov chain: every column depends on the column before it.
+
+    Guarantee: one batch, the first column and every pair of neighbours. A pair with more cells has a larger share.
+    """
 
     name = "chain"
-    pure = False  # as if its noise were Gaussian only
-    treatments = (Observed, CompleteRows, ImputeFirst)  # it has no model of gaps
+    pure = False  # it could keep δ = 0; declared so that the conformance suite tests the refusal
+    treatments = (Observed, CompleteRows, ImputeFirst)  # not Extended: it does not model gaps
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Measure the first column and every pair of neighbours, and make a network of them."""
-        fitting = FitContext(self, table, spend=spend, progress=progress)  # refuses what is not declared above
-        columns = [column for (column,) in fitting.columns]  # those of one cell tell nothing
+        """Measure the first column and every pair of neighbours, and build a Bayesian network from them."""
+        # 1. Check everything that public facts decide, and reserve the budget. Nothing is spent yet.
+        context = FitContext(self, table, spend=spend, progress=progress)
+        columns = [column for (column,) in context.columns]  # without constant columns
         pairs = list(pairwise(columns))
-        cells = [float(np.prod([fitting.sizes[c] for c in pair])) for pair in pairs]
-        measured = fitting.measure([(columns[0],), *pairs], fitting.prepare(), shares=[1.0, *np.cbrt(cells)])
-        nodes = [Node(columns[0]), *(Node(c, (parent,), (np.arange(fitting.sizes[parent]),)) for parent, c in pairs)]
+
+        # 2. Treat the gaps, then measure all marginals in one batch that uses the whole budget.
+        cells = [float(np.prod([context.sizes[c] for c in pair])) for pair in pairs]
+        measured = context.measure([(columns[0],), *pairs], context.prepare(), shares=[1.0, *np.cbrt(cells)])
+
+        # 3. Build the model. This reads released counts only, so it is free.
+        nodes = [Node(columns[0])]
+        nodes += [Node(column, (parent,), (np.arange(context.sizes[parent]),)) for parent, column in pairs]
         tables = [project_to_simplex(marginal.counts, max(1.0, marginal.counts.sum())) for marginal in measured]
-        constant = [column for column in range(len(fitting.sizes)) if column not in columns]
+        constant = [column for column in range(len(context.sizes)) if column not in columns]
         nodes += [Node(column) for column in constant]
         tables += [np.ones(1)] * len(constant)
-        network = BayesianNetwork(fitting.sizes, nodes, map(conditional, tables))
-        return fitting.fitted(LearnedModel(network, None, fitting.total), settings={"pairs": len(pairs)})
+        network = BayesianNetwork(context.sizes, nodes, map(conditional, tables))
+        return context.fitted(LearnedModel(network, None, context.total), settings={"pairs": len(pairs)})

@@ -25,8 +25,8 @@ WRITTEN = {"<NaN>": "NaN", "<Infinity>": "Infinity", "<1e999>": "1e999", "<deep>
 def places(content: Any, before: Place = ()) -> Iterator[Place]:
     """The place of every value within lists and tables, the whole first."""
     yield before
-    inside = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
-    for key, value in inside:
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in items:
         yield from places(value, (*before, key))
 
 
@@ -70,14 +70,14 @@ def text_of(content: Any) -> str:
 
 
 def works(use: Callable[[], object]) -> bool:
-    """Whether it goes well; else it is refused in words, what is wrong and what to do, and in no other way."""
+    """Return whether a call works. If not, it must raise a GaplessError with a message and a hint."""
     try:
         use()
     except GaplessError as error:
-        words = error.message, error.hint
+        texts = error.message, error.hint
     else:
         return True
-    assert all(words)
+    assert all(texts)
     return False
 
 

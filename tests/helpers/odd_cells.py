@@ -61,7 +61,7 @@ DATES = {
     "american": DateTime("x", bounds=("1900-01-01", "2030-12-31"), format="%m/%d/%Y %H:%M", may_be_missing=True),
     "without signs": Date("x", bounds=("1900-01-01", "2030-12-31"), format="%Y%m%d", outside="missing", **GAPS),
 }
-WORDS = [
+TEXTS = [
     "", " ", "NA", " NA ", "na", "-9", "-9.0", "-9,0", "n/a", "a", " a\u3000", "A", "ä", "Ä", "c'd", "\\",
     "日本", "13", "13.0", "13.00", "13.", "--13.0", "1.0.0", "٣.0", "٣", "level 3", "7", "7.000", "true",
     "TRUE", "T", "yes", "0", "1.0", "não", "NÃO", "ﾓK", "ﾓk", "\u212a", "k", "\x1c", "\x1c13\x1f", "\x1c ",
@@ -107,8 +107,8 @@ DAYS = [
 def near(column: Any) -> list[float | None]:
     """Numbers on the edges of a column's cells, and beside them."""
     lower, upper = column.limits
-    fine = column.finest
-    edges = np.array([lower, upper, *bin_starts(fine)[:: max(1, fine.values_size // 20)], *bin_starts(column)])
+    finest = column.finest
+    edges = np.array([lower, upper, *bin_starts(finest)[:: max(1, finest.values_size // 20)], *bin_starts(column)])
     beside = [np.nextafter(edges, end) for end in (-np.inf, np.inf)]
     more = [0.0, -0.0, 5e-324, -5e-324, 1.5, 13.0, -9.0, 1e16, 0.1, 1e300, -1e300, 1.7976931348623157e308]
     return [*np.concatenate([edges, *beside]).tolist(), *more, math.inf, -math.inf, math.nan, None]

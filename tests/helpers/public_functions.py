@@ -1,4 +1,4 @@
-"""All public functions and methods, of the package and of its subpackages."""
+"""All public functions and methods of the package and its subpackages."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -11,8 +11,8 @@ PACKAGES = (gl.data, gl.evaluate, gl.inference, gl.missing, gl.publish, gl.query
 SPEND_NOTHING = {"Ledger.grant", "Ledger.share", "preview"}
 
 
-def public_things() -> Iterator[tuple[str, Any]]:
-    """Each name, and what it stands for."""
+def public_objects() -> Iterator[tuple[str, Any]]:
+    """Yield each public name and its object."""
     found: dict[str, Any] = {}
     for package in (gl, *PACKAGES):
         found |= {name: getattr(package, name) for name in vars(package)["__all__"]}
@@ -20,13 +20,13 @@ def public_things() -> Iterator[tuple[str, Any]]:
 
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Functions by their names, methods as `Class.method`; of exceptions none."""
-    for name, thing in public_things():
-        if inspect.isclass(thing):
-            if issubclass(thing, Exception):
+    """Yield functions by name and methods as `Class.method`, without those of exceptions."""
+    for name, member in public_objects():
+        if inspect.isclass(member):
+            if issubclass(member, Exception):
                 continue
-            for method_name, method in inspect.getmembers(thing, inspect.isfunction):
+            for method_name, method in inspect.getmembers(member, inspect.isfunction):
                 if not method_name.startswith("_"):
                     yield f"{name}.{method_name}", method
-        elif inspect.isfunction(thing):
-            yield name, thing
+        elif inspect.isfunction(member):
+            yield name, member

@@ -20,7 +20,7 @@ from gapless.data.engines.sql_engine import materialize
 from gapless.data.io.encode import encode
 from helpers.databases import query_of
 from helpers.examples import examples
-from helpers.odd_cells import DATES, DAYS, FAR, LEVELS, MOMENTS, NUMBERS, POSTGRES, WORDS, near
+from helpers.odd_cells import DATES, DAYS, FAR, LEVELS, MOMENTS, NUMBERS, POSTGRES, TEXTS, near
 
 
 def coded(frame, schema, url):
@@ -61,12 +61,12 @@ digits = st.from_regex(r"[+-]?[0-9]{0,25}[.,]?[0-9]{0,25}([eE][+-]?[0-9]{1,3})?"
 @examples(6)
 @given(more=st.lists(st.one_of(letters, digits), min_size=20, max_size=80))
 def test_texts_have_the_codes_that_a_file_gives_them(name, more, postgres):
-    check([None, *WORDS, *more], (LEVELS | NUMBERS)[name], postgres, pl.String)
+    check([None, *TEXTS, *more], (LEVELS | NUMBERS)[name], postgres, pl.String)
 
 
 @pytest.mark.parametrize("name", ["plain", "refuse", "whole, refuse", "number, symlog"])
 def test_each_text_alone_is_refused_or_not_as_in_a_file(name, postgres):
-    for cell in [None, *WORDS[::6]]:
+    for cell in [None, *TEXTS[::6]]:
         frame = pl.DataFrame({"x": pl.Series([cell], dtype=pl.String)})
         memory, database = coded(frame, gl.Schema("t", [(LEVELS | NUMBERS)[name]]), postgres)
         assert memory == database, cell

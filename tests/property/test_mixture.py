@@ -39,7 +39,7 @@ def test_a_filled_row_depends_on_itself_and_its_draws_alone(model, seed, rows):
         return model.fill(known[some], lambda: next(numbers))
 
     together = filled(np.arange(rows))
-    with mock.patch.object(mixture_model, "_NEAR_CELLS", 3 * model.components):  # three rows at a time
+    with mock.patch.object(mixture_model, "_CACHE_CELLS", 3 * model.components):  # three rows at a time
         assert np.array_equal(filled(np.arange(rows)), together)
     order = rng.permutation(rows)
     assert np.array_equal(filled(order), together[order])

@@ -117,9 +117,10 @@ def test_a_mistake_in_a_fit_is_refused_before_anything_is_spent(method, tmp_path
     with pytest.raises(gl.errors.SealedError, match=rf"{method.__name__}.fit takes a PrivateTable, not a list\n"):
         method().fit([("a",)], spend=table.ledger.left)
     for slip in ("extended", gl.Extended):
-        with pytest.raises(
-            gl.errors.ModelError, match=rf"{method.__name__}.fit: missing = .*\n  Try: pass missing=Extended\(\)"
-        ):
+        refusal = (
+            rf"{method.__name__}.fit: missing must be a treatment of gaps, got .*\n  Try: pass missing=Extended\(\)"
+        )
+        with pytest.raises(gl.errors.ModelError, match=refusal):
             method(missing=slip).fit(table, spend=table.ledger.left)
     with pytest.raises(gl.errors.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(FromMean\(\)\)"):
         method(missing=gl.missing.FromMean()).fit(table, spend=table.ledger.left)

@@ -9,7 +9,7 @@ from pathlib import Path
 import gapless as gl
 from gapless.privacy import Private
 from helpers.package_sources import package_of, sources
-from helpers.public_functions import SPEND_NOTHING, public_functions, public_things
+from helpers.public_functions import SPEND_NOTHING, public_functions, public_objects
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -96,7 +96,7 @@ def test_noise_and_cost_live_in_the_privacy_room_only():
 
 
 def test_every_public_name_has_a_docstring():
-    for name, thing in public_things():
+    for name, thing in public_objects():
         assert not callable(thing) or inspect.getdoc(thing), name
     for name, function in public_functions():
         assert inspect.getdoc(function), name

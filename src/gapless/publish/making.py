@@ -25,7 +25,7 @@ from gapless.publish.folder import is_begun, keep_model, kept_model, open_folder
 from gapless.schema import Schema
 from gapless.synth import AIM, METHODS
 from gapless.synth.copies import COPY
-from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, seed_or_new
+from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, check_gaps, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
 from gapless.text import nearest
 from gapless.types import whole
@@ -107,7 +107,7 @@ class ReleaseOptions:
                     hint=Hint("pass ", Argument("method", "aim")) | Hint("leave ", Argument("always"), " out"),
                 )
             synthesizer = AIM(always=[tuple(names) for names in self.always], **more)
-            synthesizer.certain(schema)
+            synthesizer.always_measured(schema)
             return synthesizer
         return METHODS[self.method](**more | ({"expected_rows": self.expected_rows} if self.method == "auto" else {}))
 
@@ -127,11 +127,7 @@ class ReleaseOptions:
 
     def _check_gaps(self, synthesizer: Synthesizer, schema: Schema) -> None:
         """Refuse to sample gaps that are not measured. Without columns that may be missing there are none to sample."""
-        if self.gaps not in ("filled", "as-observed"):
-            raise ModelError(
-                f"no gaps called {self.gaps!r}",
-                hint=Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as-observed")),
-            )
+        check_gaps(self.gaps)
         measured = synthesizer.counts_gaps or not any(column.gaps for column in schema.columns)
         if self.gaps == "as-observed" and not measured:
             measuring = [Argument("missing", Call(kind.__name__)) for kind in synthesizer.learns_gaps or (Extended,)]

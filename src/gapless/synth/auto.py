@@ -1,4 +1,4 @@
-"""Auto: the method that suits a table, from public facts alone."""
+"""Auto: choose a method from public facts alone."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from gapless.synth.marginal.mixture import Mixture
 from gapless.synth.marginal.mst import MST
 from gapless.text import plural
 
-ALL_PAIRS = 45.0  # the signal of all pairs, from which on they are measured: bench/choose.py
-WIDE = 60  # columns, from which on AIM takes minutes
+ALL_PAIRS = 45.0  # least signal of all pairs with which they are measured: bench/choose.py
+WIDE = 60  # most columns with which AIM takes less than minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto(Synthesizer):
-    """Choose between MST, AIM and Mixture by the schema, the budget and the size you expect, and say why.
+    """Choose MST, AIM or Mixture by the schema, the budget and the expected number of rows, and report the reason.
 
-    Where most columns are numbers whose bins are learned, AIM's few sharp pairs keep means and correlations of values
-    better than all pairs do (bench/values.py). Else all pairs are measured (Mixture) if together they have enough rows
-    for their noise (`signal`); if not, only those that are chosen by AIM, or by MST in wide tables. Whether columns
-    depend on many others, which is for Mixture, or on few is private, and not asked: the limit is where a wrong guess
-    costs the least on average over simulated tables of many makes, and it may be costly (bench/choose.py).
+    If most columns are numbers whose bins are learned, AIM is chosen: its few precise pairs keep means and correlations
+    of values better than all pairs do (bench/values.py). Otherwise Mixture measures all pairs if they have enough
+    signal for their noise (`signal`). If not, AIM chooses pairs, or MST in wide tables.
+
+    Whether columns depend on few others or on many, which favours Mixture, is private and not used. The limit
+    `ALL_PAIRS` has the least average loss over simulated tables; for one table it may be costly (bench/choose.py).
 
     Args:
-        missing: what to do about gaps.
-        expected_rows: roughly how many rows there are, if that is public; by default what the schema expects. Never
+        missing: how to treat gaps.
+        expected_rows: the approximate number of rows, if that is public; by default that of the schema. It is never
             looked up in the data.
     """
 
@@ -47,7 +48,7 @@ class Auto(Synthesizer):
     expected_rows: int | None = None
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Fit the method that `choose` names."""
+        """Fit the method that `choose` returns."""
         check_private(table, "Auto.fit")
         check_declared(self, table.ledger.budget)
         loss = table.ledger.share(spend)
@@ -57,7 +58,7 @@ class Auto(Synthesizer):
         return replace(model, facts=replace(model.facts, settings=settings))
 
     def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Synthesizer, str]:
-        """The method and the reason. Reads nothing but its arguments."""
+        """Return the method and the reason; a function of the arguments only."""
         columns = len(schema.columns)
         if columns < 3:
             return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
@@ -70,26 +71,26 @@ class Auto(Synthesizer):
             return AIM(missing=self.missing), f"{facts}: most are numbers, whose values follow chosen pairs best"
         schema = cut_schema(schema, {}, bins_for(rows, loss, protect, columns))
         sizes = [column.extended_size if self.missing.rows == "extended" else column.size for column in schema.columns]
-        told, mixture = signal(sizes, loss, protect, rows), Mixture(missing=self.missing)
-        if told < ALL_PAIRS:
-            why = f"all pairs have a signal of {told:.2g} times their noise, less than {ALL_PAIRS:g}"
+        strength, mixture = signal(sizes, loss, protect, rows), Mixture(missing=self.missing)
+        if strength < ALL_PAIRS:
+            why = f"all pairs have a signal of {strength:.2g} times their noise, less than {ALL_PAIRS:g}"
         elif sum(sizes) ** 2 > mixture.cap_cells:
             why = "all pairs have too many cells"
         else:
-            return mixture, f"{facts}: all pairs have a signal of {told:.2g} times their noise, enough"
+            return mixture, f"{facts}: all pairs have a signal of {strength:.2g} times their noise, enough"
         if columns > WIDE:
             return MST(missing=self.missing), f"{facts}: {why}; a tree of them is fast"
         return AIM(missing=self.missing), f"{facts}: {why}; some are chosen"
 
 
 def signal(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float) -> float:
-    r"""What all m pairs tell together if the loss is split evenly among them, in units of noise.
+    r"""Return the signal-to-noise ratio of all m pairs if the loss is split equally among them.
 
     .. math:: \sqrt m \, \frac{\text{rows in a cell of a pair, on average}}{\text{noise\_std of a pair}}
 
-    The root of the sum of squares over pairs, since a model that is fitted to all of them averages their noise.
+    It is the root of the sum of squares over pairs, because a model that is fitted to all of them averages their noise.
     """
     pairs = len(sizes) * (len(sizes) - 1) / 2
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / 2 / pairs
     noise_std = for_counts(loss / pairs, L1(protect.at_most)).noise_std
-    return sqrt(pairs) * rows / cells / max(noise_std, LEAST_NOISE)  # which is 0 at absurd budgets
+    return sqrt(pairs) * rows / cells / max(noise_std, LEAST_NOISE)  # noise_std is 0 at absurd budgets

@@ -1,4 +1,4 @@
-"""How a model keeps the schema's rules: rows of cells, and the values that are written."""
+"""Sampling under the schema's rules: rows of cells that satisfy them, and values within bins that do."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats
 
-Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh
-DrawValues: TypeAlias = Callable[[int, NDArray[Any]], Floats]  # values in the bins of these codes of a column
+Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # draws rows for these places
+DrawValues: TypeAlias = Callable[[int, NDArray[Any]], Floats]  # draws values within the bins of these codes of a column
 Values: TypeAlias = list[Floats | None]
 
 TRIES = 50
-MARGINAL_CELLS = 1 << 21  # of a marginal from which combinations are chosen
-SAMPLE_ROWS = 20_000  # of the sample in which they are counted if there is none: less than most samples take
-FEW_ROWS = 5  # of each kind of rows that keep all rules, to be tried where a sample has none
+MARGINAL_CELLS = 1 << 21  # of the largest marginal from which combinations are chosen
+SAMPLE_ROWS = 20_000  # of the sample that replaces a marginal; faster than most samples
+FEW_ROWS = 5  # possible rows of each source that are tried where a sample has none
 
 
 @dataclass(frozen=True, eq=False)
 class ConstraintSampler:
-    """The schema's rules as a model keeps them.
+    """Draws rows of a distribution that satisfy the schema's rules.
 
     Attributes:
-        schema: of its rows.
+        schema: of the rows.
         forbidden: combinations that no row may have.
-        chosen: for each rule between rows, combinations of which every row has one.
-        tilted: for each soft rule, how often a row is kept.
-        on_values: rules on one row that values inside bins decide.
+        allowed_sets: for each rule between rows, a set of combinations; every row has one of them.
+        soft_rules: for each soft rule, the probability with which a row is kept.
+        on_values: rules on one row that depend on values within bins.
     """
 
     schema: Schema
@@ -61,50 +61,56 @@ class ConstraintSampler:
         *,
         row: NDArray[np.int64] | None = None,
     ) -> ConstraintSampler:
-        """The rules of a schema as a law keeps them.
+        """Prepare the rules of a schema for a distribution: a function of public and released values.
 
-        What was released of the cells of columns lies `inside` bins; `broken` is the share of pairs that break a soft
-        rule, and its noise; `given` are values that all rows have. A law that breaks a rule no more often than noise
-        allows stays as it is. What is chosen leaves a `row` possible, if one is passed. Everything follows from public
-        and released values, the same at each call.
+        A distribution that breaks a soft rule no more often than noise allows stays as it is.
+
+        Args:
+            schema: of the rows.
+            distribution: to draw from.
+            within_bin_counts: released counts of the cells of columns with learned bins, by name.
+            broken: for each soft rule, the share of pairs of rows that break it, and its noise.
+            given: values that all rows have, by column.
+            row: a row that the rules between rows must allow.
         """
         forbidden, between, _ = constraints_of(schema, within_bin_counts)
         combinations = _Combinations(distribution)
-        by_chance, rng = isinstance(distribution, Product), np.random.default_rng(0)  # the same at each call
-        tilted = {}
+        is_product, rng = isinstance(distribution, Product), np.random.default_rng(0)  # the same seed at each call
+        soft_rules = {}
         for soft in soft_rules_of(schema, within_bin_counts):
             weight = None if soft.rule.weight == "learned" else soft.rule.weight
             share = sum(broken.get(soft.rule.text, (1.0,)))
-            tilted[soft.rule.text] = soft.reweight(*combinations.of(soft), weight=weight, share=share)
-        chosen = []
+            soft_rules[soft.rule.text] = soft.reweight(*combinations.of(soft), weight=weight, share=share)
+        allowed_sets = []
         for rule in between:
             first = None if row is None else row[[*rule.columns]]
             if first is not None and (first >= rule.sizes).any():
-                first = None  # not applicable, which the rule does not bind
-            told = replace(rule, fixed_values=given or {})
-            chosen.append(told.choose(*combinations.of(rule), rng, at_random=by_chance, first=first))
-        return cls(schema, forbidden, chosen, tilted, rules_on_values(schema))
+                first = None  # the rule does not apply to it
+            rule_given = replace(rule, fixed_values=given or {})
+            allowed_sets.append(rule_given.choose(*combinations.of(rule), rng, at_random=is_product, first=first))
+        return cls(schema, forbidden, allowed_sets, soft_rules, rules_on_values(schema))
 
     @staticmethod
     def possible_rows(
         schema: Schema, distribution: Distribution, within_bin_counts: Mapping[str, Floats]
     ) -> NDArray[np.int64]:
-        """Some rows that keep all rules by their cells, beside rows like themselves.
+        """Return some rows whose cells satisfy all rules, also between two copies of the row.
 
-        First rows of the law, then searched ones, then rows of any cells that happen to keep them. Rules between rows
-        are chosen one by one, by mass; where noise has spoilt a law they may contradict each other.
+        Allowed sets of rules between rows are chosen one by one, by mass. Under much noise they may contradict each
+        other; then sampling starts from one of these rows. They come from the distribution, a search, and uniform
+        draws, in this order.
         """
         forbidden, between, _ = constraints_of(schema, within_bin_counts)
         rng, sizes = np.random.default_rng(0), np.array([column.size for column in schema.columns])
         drawn = distribution.sample(SAMPLE_ROWS, rng).astype(np.int64)
         drawn = drawn[(drawn < sizes).all(axis=1)]
-        even = rng.integers(sizes, size=(SAMPLE_ROWS, len(sizes)))
-        searched = even[:FEW_ROWS].copy()
+        uniform = rng.integers(sizes, size=(SAMPLE_ROWS, len(sizes)))
+        searched = uniform[:FEW_ROWS].copy()
         for row in searched:
             cells = possible_cells(schema, rng) or {}
             row[list(cells)] = list(cells.values())
         found = []
-        for rows in (drawn, searched, even):
+        for rows in (drawn, searched, uniform):
             kept = rows[~rows_violating(rows, forbidden)]
             for rule in between:
                 kept = kept[rule.keeps_with_itself(kept[:, rule.columns])]
@@ -112,36 +118,41 @@ class ConstraintSampler:
         return np.vstack(found)
 
     def names(self, columns: Iterable[int]) -> bool:
-        """Whether a rule between rows names one of these columns."""
-        return any(column in chosen.columns for chosen in self.allowed_sets for column in columns)
+        """Return whether a rule between rows names one of these columns."""
+        return any(column in allowed.columns for allowed in self.allowed_sets for column in columns)
 
     def breaks(self, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Which rows break a rule that holds always."""
+        """Return which rows break a rule that is not soft."""
         broken = rows_violating(codes, self.forbidden)
-        for chosen in self.allowed_sets:
-            broken |= chosen.violates(codes)
+        for allowed in self.allowed_sets:
+            broken |= allowed.violates(codes)
         return broken
 
     def leaves(self, given: Mapping[int, int]) -> bool:
-        """Whether each rule that holds always leaves, by itself, some row with these cells, by column."""
+        """Return whether each rule that is not soft, taken alone, allows some row with these cells, by column."""
         rules: list[ForbiddenCells | AllowedSet] = [*self.forbidden, *self.allowed_sets]
         return all(rule.allows(given) for rule in rules)
 
     def draw(
         self, draw: Draw, rows: int, chance: Chance, *, free: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Rows that keep the rules as far as tries go, and the places of those that do not.
+        """Draw rows that satisfy the rules; return them, and the places of rows that still break a rule.
 
-        A row that breaks a rule between rows is mended in one cell if it can be; one that still breaks a rule, or that
-        a soft one throws out, is drawn again. Only cells that are `free`, if that is told, change. A map of each row
-        and its own numbers from `chance`.
+        A row that breaks a rule between rows is repaired in one cell if possible. A row that still breaks a rule, or
+        that a soft rule rejects, is drawn again. Each row depends only on its own draws.
+
+        Args:
+            draw: draws rows.
+            rows: how many.
+            chance: returns a fresh uniform number for each row.
+            free: which cells may change; by default all.
         """
         waiting = np.arange(rows)
         codes = self._repair(draw(waiting), chance, free)
         for left in range(TRIES, -1, -1):
             out = self.breaks(codes[waiting])
-            for tilted in self.soft_rules.values():
-                out |= chance()[waiting] >= tilted.acceptance_of(codes[waiting])
+            for soft in self.soft_rules.values():
+                out |= chance()[waiting] >= soft.acceptance_of(codes[waiting])
             if free is not None:
                 out &= free[waiting].any(axis=1)
             waiting = waiting[out]
@@ -152,40 +163,42 @@ class ConstraintSampler:
         return codes, waiting
 
     def _repair(self, codes: NDArray[Any], chance: Chance, free: NDArray[np.bool_] | None) -> NDArray[Any]:
-        named = [column for chosen in self.allowed_sets for column in chosen.columns]
-        turns = len(self.allowed_sets) if len(set(named)) < len(named) else 1  # what one decides may decide in turn
-        for chosen in turns * list(self.allowed_sets):
-            chosen.repair(codes, chance, free=free)
+        """Move rows into the allowed sets by changing one cell each, in place."""
+        named = [column for allowed in self.allowed_sets for column in allowed.columns]
+        # If two sets share a column, a repair for one may break the other: repeat.
+        turns = len(self.allowed_sets) if len(set(named)) < len(named) else 1
+        for allowed in turns * list(self.allowed_sets):
+            allowed.repair(codes, chance, free=free)
         return codes
 
     def write(
         self, codes: NDArray[Any], values: Values, draw: DrawValues, *, given: Mapping[int, float]
     ) -> NDArray[np.bool_]:
-        """Put in values that keep the rules; which rows could not be made to.
+        """Draw values that satisfy the rules, in place; return which rows still break a rule.
 
-        `given` are values that every row has. Columns of which no rule decides a value stay as they are.
+        `given` are values that every row has. Columns whose values no rule restricts stay as they are.
         """
-        lines = {place for place, column in enumerate(self.schema.columns) if isinstance(column, BinnedColumn)}
-        pinned = {place for chosen in self.allowed_sets for place in chosen.pinned}
-        loose = lines & {place for rule in self.on_values for place in rule.columns}
-        for place in pinned | loose | set(given):
+        binned = {place for place, column in enumerate(self.schema.columns) if isinstance(column, BinnedColumn)}
+        pinned = {place for allowed in self.allowed_sets for place in allowed.pinned}
+        redrawn = binned & {place for rule in self.on_values for place in rule.columns}
+        for place in pinned | redrawn | set(given):
             known = values[place]
             values[place] = draw(place, codes[:, place]) if known is None else known
         for left in range(TRIES, -1, -1):
-            for chosen in self.allowed_sets:
-                chosen.pin(codes, values)
+            for allowed in self.allowed_sets:
+                allowed.pin(codes, values)
             for place, position in given.items():
                 values[place] = np.full(len(codes), position)
             broken = self._broken(codes, values)
             if not broken.any() or not left:
                 break
-            for place in loose:
+            for place in redrawn:
                 if (known := values[place]) is not None:
                     known[broken] = draw(place, codes[broken, place])
         return broken
 
     def _broken(self, codes: NDArray[Any], values: Values) -> NDArray[np.bool_]:
-        """Which rows break a rule by their values."""
+        """Return which rows break a rule by their values."""
         broken = np.zeros(len(codes), dtype=np.bool_)
         for rule in self.on_values:
             rows = {}
@@ -198,20 +211,20 @@ class ConstraintSampler:
 
 
 class _Combinations:
-    """The combinations of cells that a law gives some mass, and how much: by its marginals, or in a sample of it."""
+    """The combinations of cells that have mass in a distribution: from its marginals, or from a sample."""
 
-    def __init__(self, law: Distribution) -> None:
-        self.law = law
+    def __init__(self, distribution: Distribution) -> None:
+        self.distribution = distribution
         self.rows: NDArray[Any] | None = None
 
     def of(self, rule: PairRule) -> tuple[NDArray[np.int64], Floats]:
-        if isinstance(self.law, HasMarginal) and prod(rule.sizes) <= MARGINAL_CELLS:
+        if isinstance(self.distribution, HasMarginal) and prod(rule.sizes) <= MARGINAL_CELLS:
             try:
-                return rule.combinations(self.law.marginal(rule.columns))
-            except ModelError:  # the cells of the tables on the way are known only on the way
+                return rule.combinations(self.distribution.marginal(rule.columns))
+            except ModelError:  # the size of intermediate tables is known only while computing
                 pass
         if self.rows is None:
-            self.rows = self.law.sample(SAMPLE_ROWS, np.random.default_rng(0))
+            self.rows = self.distribution.sample(SAMPLE_ROWS, np.random.default_rng(0))
         cells = self.rows[:, rule.columns].astype(np.int64)
         cells = cells[(cells < np.array(rule.sizes)).all(axis=1)]
         found, times = np.unique(np.ravel_multi_index(tuple(cells.T), rule.sizes), return_counts=True)
@@ -219,5 +232,5 @@ class _Combinations:
 
 
 def chance_of_rows(chance: Chance, rows: NDArray[np.intp]) -> Floats:
-    """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
+    """Return fresh uniform numbers of some rows; each row has its place in the output of `chance`."""
     return chance()[rows]

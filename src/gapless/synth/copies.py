@@ -1,23 +1,23 @@
-r"""Copies for inference: tables that might have come out as well, so that their differences show what noise does.
+r"""Copies for inference: tables that might have come out as well. Their differences show the effect of noise.
 
-Copy j is learned anew from the released tables y with as much noise again, and drawn with as many rows as they speak
-for:
+Copy j is learned from the released tables y with noise of the same size added again, and has as many rows as these
+tables imply:
 
 .. math:: y^{(j)} = y + N(0, \sigma^2), \qquad \hat p^{(j)} = \mathrm{learn}\bigl(y^{(j)}\bigr),
           \qquad \hat n^{(j)} = \mathrm{total}\bigl(y^{(j)}\bigr).
 
-It is learned *closely*: a model for rows stops where noise explains the rest, which draws columns towards independence,
-a bias that no difference between copies shows.
+Copies are learned with `follow_noise`. A model for rows stops where noise explains the residuals. That shrinks columns
+towards independence, a bias that no difference between copies shows.
 
-Rows are drawn so that their tables hardly differ from the model's: that is part of what pooling relies on, and
+Rows are drawn so that their tables hardly differ from the model's. Pooling relies on that, and
 tests/statistical/test_copies.py fails with independent draws. So copies differ by noise alone, and each of them differs
 from the population as a sample of n rows does.
 
-Gaps took information that complete rows do not show. For models that know them there are *replicates* too: n
-independent rows from the model of rows with their gaps, counted, with fresh noise, learned and completed like the
-first ones: a parametric bootstrap, in which everything varies that varied before.
+Gaps lose information, which complete rows do not show. Models with gaps therefore have *replicates* too: n independent
+rows from the model with gaps are counted, get fresh noise, and are learned and completed like the original rows. This
+is a parametric bootstrap of the whole release.
 
-Everything here is a function of released values: it costs nothing (docs/proofs/post_processing.md).
+Everything here is a function of released values, so it is free (docs/proofs/post_processing.md).
 
 References: Rubin 1987; Efron, Tibshirani 1993, chapter 6.
 """
@@ -43,12 +43,12 @@ from gapless.synth.measurements import LearnedModel, Measurements
 if TYPE_CHECKING:
     from gapless.synth.fitted import FittedModel, Progress
 
-ROWS = 10_000  # of a replicate, at least: its own draws should add nothing
-COPY = "copy"  # the column that tells copies apart in one file
+ROWS = 10_000  # of a replicate, at least, so that its sampling error is negligible
+COPY = "copy"  # the column with the number of the copy, in one file of all copies
 
 
 class Drawn(NamedTuple):
-    """Rows of a model, and the released tables, or such as might have been, that it was learned from."""
+    """A sample, and the released or resampled tables that its model was learned from."""
 
     table: Table
     measurements: Measurements
@@ -56,14 +56,14 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Copies(Sequence[Table]):
-    """Tables from one release, for `gapless.pool`; made when they are first asked for, and free.
+    """Copies of one release, for `gapless.pool`. They are drawn on first use, and free.
 
     Attributes:
         model: of the release.
-        many: how many copies there are.
-        seed: of all chance in them; the same seed gives the same copies.
+        many: the number of copies.
+        seed: of all random numbers; the same seed gives the same copies.
         measurements: the released tables.
-        progress: called with the phase, how much of it is done, of how much.
+        progress: called with the phase, how much of it is done, and of how much.
     """
 
     model: FittedModel
@@ -96,40 +96,40 @@ class Copies(Sequence[Table]):
 
     @property
     def replicates(self) -> tuple[Table, ...]:
-        """As many tables from rows that the model might have been learned from; none without gaps and learned bins."""
+        """The replicates, as many as copies; none if there are neither gaps nor learned bins."""
         return tuple(drawn.table for drawn in self.drawn_replicates)
 
     @cached_property
     def drawn_copies(self) -> tuple[Drawn, ...]:
-        """The copies, each with what it was learned from."""
+        """The copies with their measurements."""
         return tuple(
-            self._drawn(self.measurements.resampled(rng), None, rng, near=True) for rng in self._chances("copies", 1)
+            self._drawn(self.measurements.resampled(rng), None, rng, near=True) for rng in self._generators("copies", 1)
         )
 
     @cached_property
     def drawn_replicates(self) -> tuple[Drawn, ...]:
-        """The replicates, each with what it was learned from.
+        """The replicates with their measurements.
 
-        Rows that are drawn again from many that follow the model closely are as good as independent ones.
+        Their rows are drawn with replacement from a large sample of the model, in place of independent draws.
         """
         gaps = any(column.gaps for column in self.model.schema.columns)
-        law = self.noise_following.gapped if gaps else self.noise_following.filled
-        if law is None or not (gaps or self.measurements.bin_hierarchy):
+        distribution = self.noise_following.gapped if gaps else self.noise_following.filled
+        if distribution is None or not (gaps or self.measurements.bin_hierarchy):
             return ()
         rows = max(1, round(self.model.total))
-        many = law.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
+        many = distribution.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
         return tuple(
             self._drawn(
                 self.measurements.measure_rows(many[rng.integers(len(many), size=rows)], self.model.schema, rng),
                 max(rows, ROWS),
                 rng,
             )
-            for rng in self._chances("replicates", 2)
+            for rng in self._generators("replicates", 2)
         )
 
     @cached_property
     def noise_following(self) -> FittedModel:
-        """The model of the released tables, learned as closely as those of copies are."""
+        """The model of the released tables, learned with `follow_noise` like those of copies."""
         return self._model(self._noise_following)
 
     @cached_property
@@ -138,14 +138,15 @@ class Copies(Sequence[Table]):
 
     @cached_property
     def reference_sample(self) -> Table:
-        """Many rows of the closest model, with which copies and replicates are compared."""
+        """A large sample of `noise_following`, with which copies and replicates are compared."""
         return self.weigh(self.noise_following.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
 
     @cached_property
     def loose_rates_sample(self) -> Table | None:
-        """As many rows of a mixture whose rates of gaps move more freely; None for other models and without gaps.
+        """The same for a mixture with loose gap rates; None for other models and without gaps.
 
-        How freely they move is a choice that no table decides: what it changes is a bias of unknown size and sign.
+        The data do not determine how fast gap rates move. The difference between the two samples estimates the size of
+        the resulting bias; its sign is unknown.
         """
         if self.measurements.kind != MixtureModel.kind or self.noise_following.gapped is None:
             return None
@@ -153,20 +154,22 @@ class Copies(Sequence[Table]):
         return self.weigh(self._model(learned).sample(self.reference_sample.rows, seed=self.seed))
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
-        """The same copies, each with the weights that `weigh` gives its rows."""
+        """Return the same copies, each with row weights from `weigh`."""
         return replace(self, _weigh=weigh)
 
     @property
     def weighted(self) -> bool:
-        """Whether the rows of each copy have weights."""
+        """Whether the rows of copies have weights."""
         return self._weigh is not None
 
     def weigh(self, table: Table) -> Table:
-        """A table with the weights that rows of these copies get, if they get any."""
+        """Give a table the weights that rows of these copies get, if any."""
         return table if self._weigh is None else table.with_weights(self._weigh(table))
 
     def write(self, path: str | Path) -> list[Path]:
-        """Write one file with a first column `copy` (.csv, .csv.gz, .tsv, .parquet), or into a folder one file each.
+        """Write all copies to one file (.csv, .csv.gz, .tsv, .parquet), or one CSV file per copy into a folder.
+
+        One file has a first column `copy` with the number of the copy.
 
         Args:
             path: of the file; without such an ending, of the folder.
@@ -175,7 +178,9 @@ class Copies(Sequence[Table]):
         if not path.suffix:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
-                raise ReadError(f"{path} holds other files", hint="a folder of their own for the copies")
+                raise ReadError(
+                    f"{path} must be an empty folder, but holds other files", hint="choose a new folder for the copies"
+                )
             names = [path / f"copy-{number:0{len(str(self.many))}}.csv" for number in range(1, self.many + 1)]
             for table, name in zip(self, names, strict=True):
                 table.write(name)
@@ -183,25 +188,30 @@ class Copies(Sequence[Table]):
         check_ending(path)  # before copies are drawn
         return [write_together(self.tables, path)]
 
-    def _chances(self, phase: str, stream: int) -> Iterator[np.random.Generator]:
-        """Where the chance in each of them comes from, one after the other."""
-        tell = self.progress or (lambda *_: None)
+    def _generators(self, phase: str, stream: int) -> Iterator[np.random.Generator]:
+        """Yield the random generator of each copy, and report progress."""
+        notify = self.progress or (lambda *_: None)
         for number in range(self.many):
-            tell(phase, number, self.many)
+            notify(phase, number, self.many)
             yield np.random.default_rng([self.seed, stream, number])
-        tell(phase, self.many, self.many)
+        notify(phase, self.many, self.many)
 
     def _drawn(
         self, measurements: Measurements, rows: int | None, rng: np.random.Generator, *, near: bool = False
     ) -> Drawn:
-        """A sample of what is learned from tables, `near` the released ones or not; the chance in it is new each time.
+        """Learn a model from tables and sample it.
 
-        Replicates are learned from the start, as the closest model was: they show what that varies by.
+        Args:
+            measurements: the tables.
+            rows: of the sample; by default as many as the tables imply.
+            rng: gives the seeds.
+            near: whether the tables are near the released ones, so that the model of these is a warm start. Replicates
+                start cold, as `noise_following` did, and so show how much that varies.
         """
-        seed, other = rng.integers(1 << 32, size=2).tolist()
+        seed, sample_seed = rng.integers(1 << 32, size=2).tolist()
         start = self._noise_following if near else None
         learned = measurements.learn(self.model.schema, seed=seed, follow_noise=True, start=start)
-        return Drawn(self.weigh(self._model(learned).sample(rows, seed=other)), measurements)
+        return Drawn(self.weigh(self._model(learned).sample(rows, seed=sample_seed)), measurements)
 
     def _model(self, learned: LearnedModel) -> FittedModel:
         filled, gapped, total, _, measurements = learned
@@ -210,11 +220,14 @@ class Copies(Sequence[Table]):
 
 
 def write_together(tables: Sequence[Table], path: Path) -> Path:
-    """One file of all copies, the first column of which is the number of the copy."""
+    """Write all tables to one file, with the number of the copy as the first column."""
     check_ending(path)
     schema = tables[0].schema
     if COPY in schema.names:
-        raise ModelError(f"the schema has a column {COPY!r} of its own", hint="a folder: one file for each copy")
+        raise ModelError(
+            f"one file of all copies needs the column name {COPY!r}, but the schema has it",
+            hint="write the copies to a folder",
+        )
     frames = [
         table.frame_to_write(path).insert_column(0, pl.Series(COPY, np.full(table.rows, number, dtype=np.int64)))
         for number, table in enumerate(tables, start=1)

@@ -1,4 +1,4 @@
-"""What every synthesizer gives back: a model that can be sampled, saved and described for free, and its facts."""
+"""Fitted models, which can be sampled, saved and described for free, and the public facts on how they were made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import polars as pl
@@ -48,17 +48,17 @@ from gapless.types import is_number, is_whole, whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Public and released values alone, for `describe`, `picture`, the report, the statement and the model file.
+    """Public facts on a model, for `describe`, `picture`, the report, the statement and the model file.
 
     Attributes:
         method: the name of the synthesizer, as on the command line.
         guarantee: of the ledger that paid, at the end of the fit.
-        settings: what was chosen by the holder or followed from it, by name.
-        structure: what was measured, one line each.
-        noise: the standard deviation in a count of one cell, by column; a column that was not measured has none.
-        limits: sentences on what the model could not take in.
+        settings: the holder's choices and what follows from them, by name.
+        structure: a line for each measurement.
+        noise: the standard deviation in the count of one cell, by column; without columns that were not measured.
+        limits: sentences on what the model could not represent.
         edges: the pairs of columns, by position, that were measured together.
-        broken: the share of pairs of rows that break each constraint whose weight is learned, and the noise in it.
+        broken: for each constraint with a learned weight, the share of pairs of rows that break it, and its noise.
     """
 
     method: str
@@ -72,52 +72,52 @@ class Facts:
 
     @property
     def private(self) -> bool:
-        """Whether anything was promised: not if the noise was that of a test."""
+        """Whether the fit was private; False if it used test noise."""
         return self.guarantee.private
 
     def to_json(self) -> dict[str, Any]:
-        """What a model file holds of them."""
-        told = asdict(self)
+        """Return the facts as JSON for a model file."""
+        content = asdict(self)
         if not self.private:
-            told["guarantee"]["epsilon"] = None  # JSON has no infinity
-        return told
+            content["guarantee"]["epsilon"] = None  # JSON has no infinity
+        return content
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """The facts that a model file holds.
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read the facts of a model file.
 
         Raises:
-            ValueError: One of them is of another kind than it should be.
+            ValueError: A value has the wrong type.
         """
-        promise = dict(told["guarantee"])
-        texts = [told["method"], promise["table"], promise["basis"], *told["structure"], *told["limits"]]
-        shares = told.get("broken", {})
+        promise = dict(content["guarantee"])
+        texts = [content["method"], promise["table"], promise["basis"], *content["structure"], *content["limits"]]
+        shares = content.get("broken", {})
         if not (
             all(isinstance(text, str) for text in texts)
-            and all(isinstance(value, str) or is_whole(value) for value in told["settings"].values())
-            and all(is_number(value) for value in (promise["delta"], *told["noise"].values()))
+            and all(isinstance(value, str) or is_whole(value) for value in content["settings"].values())
+            and all(is_number(value) for value in (promise["delta"], *content["noise"].values()))
             and (promise["epsilon"] is None or is_number(promise["epsilon"]))
-            and all(is_whole(place) for edge in told["edges"] for place in edge)
+            and all(is_whole(place) for edge in content["edges"] for place in edge)
             and all(is_number(value) for pair in shares.values() for value in pair)
         ):
-            raise ValueError("the facts of this model are not made of texts and numbers")
+            raise ValueError("facts of a model must be texts and numbers")
         promise["protect"] = Rows(**promise["protect"])
         if promise["epsilon"] is None:
             promise["epsilon"] = math.inf
         return cls(
-            method=told["method"],
+            method=content["method"],
             guarantee=Guarantee(**promise),
-            settings=told["settings"],
-            structure=tuple(told["structure"]),
-            noise=told["noise"],
-            limits=tuple(told["limits"]),
-            edges=tuple((one, other) for one, other in told["edges"]),
+            settings=content["settings"],
+            structure=tuple(content["structure"]),
+            noise=content["noise"],
+            limits=tuple(content["limits"]),
+            edges=tuple((column, other) for column, other in content["edges"]),
             broken={rule: (share, noise_std) for rule, (share, noise_std) in shares.items()},
         )
 
 
 Gaps: TypeAlias = Literal["filled", "as-observed"]
-Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
+Progress: TypeAlias = Callable[[str, int, int], object]  # called with the phase, how much is done, and of how much
 
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {
     kind.kind: kind
@@ -131,32 +131,44 @@ _DISTRIBUTIONS: dict[str, type[Distribution]] = {
         GappedGenerator,
     )
 }
-PART_ROWS = 1 << 20  # of a sample that is written
+PART_ROWS = 1 << 20  # rows of a sample that are drawn and written at a time
 MOST_ROWS = 1 << 40  # of a sample
-_PICTURED = 10_000  # rows in which pairs are counted
-_TRIED = 1_000  # rows that are given values where no row of a sample could be made to keep the rules
-_KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
+LONGEST_NAME = 30  # letters of a column's name in a picture
+_PICTURE_ROWS = 10_000  # sampled to estimate dependence where a model has no marginals
+_TRIED_ROWS = 1_000  # tried around each possible row, where no sampled row satisfies the constraints
+_GIVEN_CELLS = 1 << 20  # of the largest marginal that is computed to test given cells
+
+
+OTHER_CELLS = "choose other given cells, or fewer of them"
+
+
+def check_gaps(gaps: str) -> None:
+    """Refuse an unknown name for how samples show gaps."""
+    if gaps not in get_args(Gaps):
+        raise ModelError(
+            f"gaps must be 'filled' or 'as-observed', got {gaps!r}",
+            hint=Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as-observed")),
+        )
 
 
 def seed_or_new(seed: int | None) -> int:
-    """The seed of a sample: a new one unless it is given."""
+    """Return the seed, or a new random one."""
     return secrets.randbits(64) if seed is None else whole("seed", seed, error=ModelError)
 
 
 @dataclass(frozen=True, repr=False)
 class FittedModel:
-    """A distribution of complete rows, perhaps one of rows with their gaps, and what was promised for it.
+    """A distribution of rows, without and perhaps with gaps, and the facts on how it was fitted.
 
     Attributes:
-        schema: of the rows it samples.
+        schema: of the rows that it samples.
         filled: the distribution over observed cells, gaps completed.
-        gapped: the distribution over all cells, gap states included; None if the gaps were not measured.
+        gapped: the distribution over all cells with gap states; None if gaps were not measured.
         total: the noisy number of rows; the default size of a sample.
-        facts: how it was made and what was promised for it.
-        within_bin_counts: released counts of the cells of columns with learned bins; values in a bin are drawn by
-            them.
+        facts: how it was made, and its guarantee.
+        within_bin_counts: released counts of the cells of columns with learned bins; values in bins follow them.
         measurements: the released tables that it was learned from; None if it cannot be learned from tables again.
-        critic: that of a generative network, if it was paid for itself; None else.
+        critic: the critic of a generative network, if it is part of the release.
     """
 
     schema: Schema
@@ -175,7 +187,7 @@ class FittedModel:
 
     @property
     def private(self) -> bool:
-        """Whether anything was promised for it: not if the noise was that of a test."""
+        """Whether the fit was private; False if it used test noise."""
         return self.facts.private
 
     @one_thread()
@@ -187,23 +199,25 @@ class FittedModel:
         gaps: Gaps = "filled",
         given: Mapping[str, object] | None = None,
     ) -> Table:
-        """Draw synthetic rows: free, as often as you like, repeatable with a seed.
+        """Draw synthetic rows. Samples are free, and the same seed repeats a sample.
 
         Args:
-            rows: how many; by default the noisy number of rows of the private table.
-            seed: repeat a sample; by default every sample is new.
-            gaps: "filled" for complete rows, "as-observed" to draw the missing states as well.
-            given: what every row has in some columns, by their names: a value, or the name of a cell. The other cells
-                are drawn from the model's law given these; a number tells the model no more than its bin does.
+            rows: number of rows; by default the noisy number of rows of the private table.
+            seed: to repeat a sample; by default every sample is new.
+            gaps: "filled" for complete rows, "as-observed" to draw gaps as well.
+            given: values, or names of cells, that every row has, by column name. The other cells are drawn from the
+                conditional distribution. Of a number, the model uses only its bin.
         """
         rows, seed = self._rows(rows), seed_or_new(seed)
         try:
             return self._sample(rows, seed, gaps, given)
         except MemoryError:
-            raise ModelError(f"not enough memory for {plural(rows, 'row')}", hint="draw fewer rows") from None
+            raise ModelError(
+                f"not enough memory for {plural(rows, 'row')}", hint="pass a smaller number of rows"
+            ) from None
 
     def _rows(self, rows: int | None) -> int:
-        """How many rows are drawn: by default the noisy number of rows of the private table."""
+        """Check the number of rows to draw; by default the noisy number of rows of the private table."""
         return whole(
             "rows", max(0, round(self.total)) if rows is None else rows, error=ModelError, least=0, most=MOST_ROWS
         )
@@ -214,23 +228,23 @@ class FittedModel:
             place: cell_of(self.schema.columns[place], value)
             for place, value in zip(self.schema.positions(given or ()), (given or {}).values(), strict=True)
         }
-        # A cell without a position is a whole bin that was given.
-        told = {place: position for place, (_, position) in cells.items() if not math.isnan(position)}
-        rules = self._rules_for(told) if told else self._rules
-        law = self._distribution(gaps)
+        # A cell without a position is a whole bin.
+        positions = {place: position for place, (_, position) in cells.items() if not math.isnan(position)}
+        rules = self._rules_for(positions) if positions else self._rules
+        distribution = self._distribution(gaps)
         if cells:
             known = self._known({place: code for place, (code, _) in cells.items()}, gaps, rows, rules)
-            codes, broken = self._fill(law, known, lambda: rng.random(rows), rules)
+            codes, broken = self._fill(distribution, known, lambda: rng.random(rows), rules)
         else:
-            codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
-        values, out = self._draw_values(rules, codes, rng, told)
+            codes, broken = rules.draw(lambda some: distribution.sample(len(some), rng), rows, lambda: rng.random(rows))
+        values, out = self._draw_values(rules, codes, rng, positions)
         out[broken] = True
-        if out.all() and rows and not cells:  # chosen one by one, rules may contradict each other; or few keep them
+        if out.all() and rows and not cells:  # the rules contradict each other, or few rows satisfy them
             codes, values, out = self._around_possible_rows(codes, rng)
-        if out.any():  # after all tries: others of the rows in their place
+        if out.any():  # after all tries: copy other rows in their place
             if out.all():
                 raise ModelError(
-                    "the constraints leave hardly any possible row", hint="choose other given cells, or fewer of them"
+                    "no row was found that has the given cells and satisfies all constraints", hint=OTHER_CELLS
                 )
             kept = np.arange(rows)
             kept[out] = rng.choice(np.flatnonzero(~out), int(out.sum()))
@@ -240,7 +254,7 @@ class FittedModel:
     def _draw_values(
         self, rules: ConstraintSampler, codes: NDArray[Any], rng: np.random.Generator, given: Mapping[int, float]
     ) -> tuple[Values, NDArray[np.bool_]]:
-        """Values inside the bins of rows, by column where there are any; and which rows break a rule by them."""
+        """Draw values within the bins of rows; return them by column, and which rows break a rule."""
         draw = partial(self._draw_within_bins, rng)
         names = enumerate(self.schema.names)
         values = [draw(place, codes[:, place]) if name in self.within_bin_counts else None for place, name in names]
@@ -249,11 +263,11 @@ class FittedModel:
     def _around_possible_rows(
         self, codes: NDArray[Any], rng: np.random.Generator
     ) -> tuple[NDArray[Any], Values, NDArray[np.bool_]]:
-        """The rows, with cells that keep all rules in the columns that rules name, and their values."""
+        """Replace the cells that rules restrict by those of a possible row; return the rows and their values."""
         named = sorted({column for rule in rules_of(self.schema) for column in rule.columns})
         for row in ConstraintSampler.possible_rows(self.schema, self.filled, self.within_bin_counts):
             rules = self._rules_for({}, row=row)
-            tried = codes[np.arange(max(len(codes), _TRIED)) % len(codes)]
+            tried = codes[np.arange(max(len(codes), _TRIED_ROWS)) % len(codes)]
             tried[:, named] = row[named]
             values, out = self._draw_values(rules, tried, rng, {})
             kept = np.flatnonzero(~(out | rules.breaks(tried)))
@@ -273,65 +287,65 @@ class FittedModel:
         given: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Draw synthetic rows into a CSV (also .csv.gz, .tsv) or Parquet file; how many they are.
+        """Draw synthetic rows into a CSV (also .csv.gz, .tsv) or Parquet file, and return their number.
 
-        A million rows are drawn and written at a time, so that memory does not grow with their number. Each of these
-        parts is a sample as `sample` draws it, the first with the very seed, the others with seeds that follow from it.
-        A file that is cut short, by a full disk or Ctrl-C, is not there, and one that was there before stays.
+        A million rows are drawn and written at a time, so that memory does not grow with their number. The first
+        million is what `sample` draws with this seed; the other seeds are derived from it. An interrupted write, by a
+        full disk or Ctrl-C, leaves no file, and keeps a file that was there before.
 
         Args:
             path: the file.
-            rows: how many; by default the noisy number of rows of the private table.
-            seed: repeat a sample; by default every sample is new.
-            gaps: "filled" or "as-observed".
-            given: what every row has in some columns, by their names.
-            progress: called with the phase, how many parts are done, of how many.
+            rows: number of rows, as in `sample`.
+            seed: as in `sample`.
+            gaps: as in `sample`.
+            given: as in `sample`.
+            progress: called with the phase, how many parts are done, and of how many.
         """
         rows, seed, path = self._rows(rows), seed_or_new(seed), Path(path)
         parts = max(1, -(-rows // PART_ROWS))
-        tell = progress or (lambda *_: None)
+        notify = progress or (lambda *_: None)
 
         def frames() -> Iterator[pl.DataFrame]:
             for part in range(parts):
-                tell("sampling", part, parts)
+                notify("sampling", part, parts)
                 many = min(PART_ROWS, rows - part * PART_ROWS)
                 yield self.sample(many, seed=_seed_of(seed, part), gaps=gaps, given=given).frame_to_write(path)
-            tell("sampling", parts, parts)
+            notify("sampling", parts, parts)
 
         write_frames(frames(), path, self.schema)
         return rows
 
     def copies(self, many: int = 20, *, seed: int | None = None, progress: Progress | None = None) -> Copies:
-        """Tables that might have come out as well, for honest intervals by `gapless.pool`: free, as all samples are.
+        """Return tables that might have come out as well, for confidence intervals with `gapless.pool`; free.
 
         Args:
-            many: how many; at least 2.
-            seed: repeat them; by default they are new.
-            progress: called with the phase, how much of it is done, of how much, while they are made.
+            many: number of copies, at least 2.
+            seed: to repeat them; by default they are new.
+            progress: called with the phase, how much of it is done, and of how much.
         """
-        many = whole("many", many, error=ModelError, least=2)  # their differences show the noise
+        many = whole("many", many, error=ModelError, least=2)  # their differences estimate the noise
         if self.measurements is None:
             raise ModelError(
                 f"this model by {self.method} keeps no released tables from which it could be learned again",
-                hint="a model by mst, aim, mixture, privbayes or independent, fitted by this gapless or a newer one",
+                hint="fit a model by mst, aim, mixture, privbayes or independent with this version or a newer one",
             )
         return Copies(self, many, seed_or_new(seed), self.measurements, progress)
 
     def _draw_within_bins(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
-        """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""
+        """Draw positions within the bins of a numeric column: by released counts of its cells, else uniformly."""
         column = self.schema.columns[place]
         assert isinstance(column, BinnedColumn)  # noqa: S101 for mypy: others have no bins
         return column.draw_positions(self.within_bin_counts.get(column.name), codes, rng)
 
     @cached_property
     def _rules(self) -> ConstraintSampler:
-        """The schema's rules as this model keeps them: a function of released values, computed once."""
+        """The sampler that enforces the schema's rules: a function of released values, computed once."""
         return self._rules_for({})
 
     def _rules_for(self, values: Mapping[int, float], *, row: NDArray[np.int64] | None = None) -> ConstraintSampler:
-        """The same where all rows have these values, computed anew if a rule between rows looks at them.
+        """Return the sampler for rows that all have these values, or one that allows a `row`.
 
-        Or so that a `row` is possible.
+        It is computed again only if a rule between rows uses one of the columns.
         """
         if values and not self._rules.names(values):
             return self._rules
@@ -341,9 +355,9 @@ class FittedModel:
 
     @one_thread()
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
-        """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
+        """Fill the gaps of a public table with draws given the observed cells of each row, which stay unchanged.
 
-        For a private table: `ImputeFirst(FromModel(model))` before a synthesizer.
+        To fill a private table, pass `ImputeFirst(FromModel(model))` to a synthesizer.
         """
         private = Call("ImputeFirst", Call("FromModel", ...))
         check_public(
@@ -354,9 +368,10 @@ class FittedModel:
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
             if self.schema.finest.columns != table.schema.finest.columns:
                 raise ModelError(
-                    "the table has other columns or cells than the model", hint="read it with the model's schema"
+                    "the columns and cells of the table must be those of the model",
+                    hint="read it with the model's schema",
                 )
-            table = table.rebin(self.schema)  # in the bins that were learned
+            table = table.rebin(self.schema)  # in the learned bins
         seed = seed_or_new(seed)
         rng = np.random.default_rng(seed)
         codes = fill_given(table.codes, self, lambda: rng.random(table.rows))
@@ -364,10 +379,14 @@ class FittedModel:
 
     @one_thread()
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
-        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+        """Draw the codes that are -1 given the other codes of each row: a function of each row and its random draws.
 
-        A row that breaks a constraint is mended or drawn again, a fixed number of times at the most; one that must
-        break it because of what is observed in it stays so.
+        A row that breaks a constraint is repaired or drawn again, up to a fixed number of times. A row whose observed
+        cells break it stays as it is.
+
+        Args:
+            given: rows × columns of codes.
+            chance: returns a fresh uniform number for each row.
         """
         return self._fill(self.filled, given, chance, self._rules)[0]
 
@@ -376,44 +395,38 @@ class FittedModel:
     ) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         if not isinstance(distribution, CanFill):
             raise ModelError(
-                f"a model by {self.method} cannot be drawn from given some cells of a row",
-                hint="a model by mst, aim or mixture",
+                f"a model by {self.method} cannot be sampled given some cells of a row",
+                hint="fit a model by mst, aim or mixture",
             )
-        law: CanFill = distribution
+        filler: CanFill = distribution
         return rules.draw(
-            lambda rows: law.fill(given[rows], partial(chance_of_rows, chance, rows)),
+            lambda rows: filler.fill(given[rows], partial(chance_of_rows, chance, rows)),
             len(given),
             chance,
             free=given < 0,
         )
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
-        """The model's probabilities of each combination of cells of these columns."""
+        """Return the model's probabilities of all combinations of cells of these columns."""
         places = self.schema.positions((columns,) if isinstance(columns, str) else columns)
         distribution = self._distribution(gaps)
         if not isinstance(distribution, HasMarginal):
-            raise ModelError(f"a model by {self.method} has no marginals", hint="count them in a large sample instead")
+            raise ModelError(f"a model by {self.method} has no marginals", hint="use counts of a large sample instead")
         return distribution.marginal(places)
 
     def marginal_if_known(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64] | None:
-        """The same; None if the model has no marginals, or its columns lie too far apart to be computed."""
+        """Return the same, or None if the model has no marginals or this one would take too many cells."""
         if not isinstance(self._distribution(gaps), HasMarginal):
             return None
         try:
             return self.marginal(columns, gaps=gaps)
-        except ModelError:  # the cells of the tables on the way are known only on the way
+        except ModelError:  # the size of intermediate tables is known only while computing
             return None
 
     def _distribution(self, gaps: Gaps) -> Distribution:
-        """The distribution with or without gaps, which are one where no column may be missing."""
-        if gaps == "filled":
-            return self.filled
-        if gaps != "as-observed":
-            raise ModelError(
-                f"no gaps called {gaps!r}",
-                hint=Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as-observed")),
-            )
-        if not any(column.gaps for column in self.schema.columns):
+        """Return the distribution with or without gaps; they are the same if no column may be missing."""
+        check_gaps(gaps)
+        if gaps == "filled" or not any(column.gaps for column in self.schema.columns):
             return self.filled
         if self.gapped is None:
             raise ModelError(
@@ -422,42 +435,43 @@ class FittedModel:
         return self.gapped
 
     def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int, rules: ConstraintSampler) -> NDArray[np.int64]:
-        """Rows that have these cells, -1 in all others.
+        """Return rows of codes with the given cells, and -1 in all others.
 
-        Cells that the model, or one of its rules, holds impossible together are refused: there is no law given them.
+        Raises:
+            ModelError: The model or a rule gives these cells probability 0, so there is no conditional distribution.
         """
         columns = [self.schema.columns[place] for place in given]
-        few = prod(column.extended_size for column in columns) <= _KNOWN_CELLS
-        law = self.marginal_if_known([column.name for column in columns], gaps=gaps) if few else None
-        # Where gaps are drawn too, a cell that is not given may be one, and breaks no rule.
-        perhaps = {} if gaps == "filled" else {i: c.size for i, c in enumerate(self.schema.columns) if c.gaps}
-        if (law is not None and not law[tuple(given.values())] > 0) or not rules.leaves({**perhaps, **given}):
+        few = prod(column.extended_size for column in columns) <= _GIVEN_CELLS
+        marginal = self.marginal_if_known([column.name for column in columns], gaps=gaps) if few else None
+        # Where gaps are drawn too, a cell that is not given may be a gap, which breaks no rule.
+        gap_codes = {} if gaps == "filled" else {i: c.size for i, c in enumerate(self.schema.columns) if c.gaps}
+        impossible = marginal is not None and not marginal[tuple(given.values())] > 0
+        if impossible or not rules.leaves({**gap_codes, **given}):
             cells = (f"{c.name} = {c.cells[code]}" for c, code in zip(columns, given.values(), strict=True))
-            raise ModelError(f"no row of this model has {listing(cells)}", hint="other cells, or fewer of them")
+            raise ModelError(f"no row of this model has {listing(cells)}", hint=OTHER_CELLS)
         known = np.full((rows, len(self.schema.columns)), -1, dtype=np.int64)
         known[:, list(given)] = list(given.values())
         return known
 
     def constraints(self) -> list[str]:
-        """The schema's rules and what becomes of them in samples, a line for each."""
+        """Return a line for each rule of the schema: whether samples satisfy it."""
         not_enforced = self.not_enforced()
         soft = {rule.rule.text: self._rules.soft_rules[rule.rule.text] for rule in soft_rules_of(self.schema)}
-        told = []
+        lines = []
         for rule in (constraint.forbidden for constraint in self.schema.constraints):
             if rule in soft:
-                counted = self.facts.broken.get(rule)
                 noisy = ""
-                if counted is not None:
+                if counted := self.facts.broken.get(rule):
                     noisy = f" (of some pairs {counted[0]:.2%} did, ± {1.96 * counted[1]:.2%} by noise)"
-                told.append(
+                lines.append(
                     f"constraint soft, {soft[rule].violating_share:.2%} of pairs expected to break it{noisy}: {rule}"
                 )
             else:
-                told.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")
-        return [*told, *([self.pinned()] if self.pinned() else [])]
+                lines.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")
+        return [*lines, *filter(None, [self.pinned()])]
 
     def pinned(self) -> str:
-        """A sentence on the columns whose bins have one value each because of constraints, else nothing."""
+        """Return a sentence on columns whose bins have one value each because of constraints, or an empty text."""
         pinned = sorted({column for chosen in self._rules.allowed_sets for column in chosen.pinned})
         if not pinned:
             return ""
@@ -468,7 +482,7 @@ class FittedModel:
         )
 
     def not_enforced(self) -> list[str]:
-        """The schema's rules that samples of this model may break."""
+        """Return the rules of the schema that samples may break."""
         return constraints_of(self.schema)[2]
 
     def __repr__(self) -> str:
@@ -476,7 +490,7 @@ class FittedModel:
         return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {columns}>"
 
     def describe(self) -> str:
-        """What was measured and how, in words."""
+        """Return a text on what was measured and how."""
         lines = [
             f"{self.method}: {plural(len(self.schema.columns), 'column')} of '{self.schema.name}', "
             f"about {plural(max(0, round(self.total)), 'row')}",
@@ -488,10 +502,10 @@ class FittedModel:
         return "\n".join(lines)
 
     def noise_warning(self) -> str:
-        """A sentence if a typical cell of a typical column is lost in noise, else nothing; from released values only.
+        """Return a warning if noise dominates half of the columns, else an empty text; from released values only.
 
-        A cell of a column with k cells holds n/k rows on average, n the noisy number of rows. It is lost if 1.96
-        standard deviations of its noise reach that far; so is the release if that holds for half of the columns.
+        A cell of a column with k cells holds n/k rows on average, with n the noisy number of rows. Noise dominates the
+        column if 1.96 standard deviations of the noise in a cell are at least n/k.
         """
         known = self.facts.noise
         shares = [
@@ -507,43 +521,45 @@ class FittedModel:
         )
 
     def picture(self) -> str:
-        """An SVG drawing of the columns that are modelled together, from released values.
+        """Return an SVG drawing of the columns that are modelled together, from released values.
 
-        Where the model has no marginals, they are counted in a sample.
+        Where the model has no marginals, they are estimated from a sample.
         """
-        rows = None if isinstance(self.filled, HasMarginal) else self.sample(_PICTURED, seed=0)
+        rows = None if isinstance(self.filled, HasMarginal) else self.sample(_PICTURE_ROWS, seed=0)
         edges = [(column, other, self._strength(column, other, rows)) for column, other in self.facts.edges]
         title = f"Columns of '{shortened(self.schema.name, 30)}' that are modelled together"
         return draw_structure(self.schema.names, edges, title=title)
 
     def _strength(self, column: int, other: int, rows: Table | None) -> float:
         names = [self.schema.names[column], self.schema.names[other]]
-        law = self.marginal_if_known(names) if rows is None else rows.marginal(names) / _PICTURED
-        return 0.0 if law is None else cramers_v(law) or 0.0  # what is not known is a thin line
+        marginal = self.marginal_if_known(names) if rows is None else rows.marginal(names) / _PICTURE_ROWS
+        return 0.0 if marginal is None else cramers_v(marginal) or 0.0  # unknown strengths become thin lines
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it.
+        """Write the model to a file for `gapless.load`. The file has no rows and no pickle in it.
 
-        What lies there was perhaps paid for, so that only `overwrite` replaces it.
+        An existing file may hold a model that was paid for, so only `overwrite` replaces it.
         """
         if not overwrite and os.path.lexists(path):
             raise ModelError(
                 f"{path} exists",
                 hint=Hint("choose another name")
-                | Hint("pass ", Argument("overwrite", True), " if nobody needs the old file"),
+                | Hint("pass ", Argument("overwrite", True), " if the old file is not needed"),
             )
         archive.save(Path(path), *self._parts())
 
     def sanitized(self) -> FittedModel:
-        """The same model, made anew of plain numbers and text as from a file: what else it held stays behind."""
+        """Return the same model, rebuilt from plain numbers and text as from a file, without any other object."""
         head, arrays = self._parts()
         plain = {name: np.array(array) for name, array in arrays.items()}
         if any(array.dtype.hasobject for array in plain.values()):
-            raise ModelError("this model holds more than numbers", hint="a model that was fitted or loaded here")
+            raise ModelError(
+                "arrays of a model must hold numbers only", hint="use a model that was fitted or loaded here"
+            )
         return FittedModel.from_file(json.loads(json.dumps(head)), plain)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a file holds of it."""
+        """Return the header and the arrays of a model file."""
         head: dict[str, Any] = {"schema": self.schema.to_toml(), "total": self.total, "facts": self.facts.to_json()}
         head |= {part: getattr(self, part).kind for part in ("filled", "gapped") if getattr(self, part) is not None}
         names = enumerate(self.schema.names)
@@ -558,7 +574,7 @@ class FittedModel:
 
     @classmethod
     def from_file(cls, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The model that a file holds."""
+        """Rebuild the model from the header and the arrays of a model file."""
         if "filled" not in head:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")
         parts: dict[str, Any] = {"evidence": Measurements, "critic": Critic}
@@ -586,21 +602,18 @@ class FittedModel:
 
 
 def _seed_of(seed: int, part: int) -> int:
-    """The seed of a part of a sample: that of the first is the sample's own."""
+    """Return the seed of a part of a sample; the first part has the seed of the sample."""
     return seed if part == 0 else int(np.random.SeedSequence([seed, part]).generate_state(1, np.uint64)[0])
 
 
-LONGEST_NAME = 30
-
-
 def draw_structure(names: Sequence[str], edges: Sequence[Edge], *, title: str = "Columns modelled together") -> str:
-    """Columns on a circle, and a line for each two that are modelled together; the stronger, the thicker.
+    """Draw columns on a circle, and a line between columns that are modelled together; thicker if stronger.
 
-    Of very many lines the weakest are left out, with a word on it.
+    If there are too many lines, the weakest are left out, and the legend says so.
 
     Args:
         names: of the columns.
-        edges: two columns and how strongly they depend on each other in the model, from 0 to 1.
+        edges: two columns and the strength of their dependence in the model, from 0 to 1.
         title: above the drawing.
 
     >>> draw_structure(["age", "sex"], [(0, 1, 0.5)]).count('class="strong"')
@@ -611,7 +624,7 @@ def draw_structure(names: Sequence[str], edges: Sequence[Edge], *, title: str = 
 
 
 def _legend(edges: Sequence[Edge]) -> list[Html]:
-    """What the lines mean, and how many there are of each kind."""
+    """Return the legend: what the lines mean, and how many there are of each kind."""
     if not edges:
         return [legend_text("No two columns were measured together: the model takes them as independent.")]
     rows = [

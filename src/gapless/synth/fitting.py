@@ -1,4 +1,4 @@
-"""What every fit does, once: the grant, the refusals, the treatment of gaps, batches of measurements, the facts."""
+"""The base of all synthesizers, and the steps that their fits share: refusals, gaps, measurements, facts."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from gapless.types import Floats, Integers
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Counts: TypeAlias = Private[Integers, L1]
 
-RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often a constraint is broken; at the most, for all
-RULES_ROWS_SHARE = 0.1  # of that, for about how many rows there are to put into pairs
-DRAWN = 100  # rows, to see whether constraints leave any
+RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often one constraint is broken; at most, for all
+RULES_ROWS_SHARE = 0.1  # of that, for the number of rows, which sets the number of buckets
+TEST_ROWS = 100  # sampled to test whether the constraints allow any row
 FEWER_CELLS = (
     Hint("use fewer levels or bins for them")
     | Hint("leave columns out with ", Call("people.select", ...))
@@ -63,16 +63,18 @@ FEWER_CELLS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthesizer(ABC):
-    """Settings, a `fit`, and a declaration of what it can do, which the command line and the conformance suite read.
+    """The base class of synthesizers: settings, `fit`, and class variables that declare what the method can do.
+
+    The command line and the conformance suite read the declarations.
 
     Attributes:
         name: on the command line and in the facts.
-        pure: whether it can keep a promise with δ = 0; with δ above 0 every method can.
-        can_fill: whether its models can be drawn from given some cells of a row.
-        keeps_tables: whether its models can be learned again from the tables that they keep, so that there are copies.
-        treatments: the kinds of `missing` that it takes; by default any.
-        learns_gaps: those beside `Extended` with which every row is counted and rows with gaps can be sampled.
-        missing: what to do about gaps.
+        pure: whether it can satisfy δ = 0; every method can satisfy δ > 0.
+        can_fill: whether its models can be sampled given some cells of a row.
+        keeps_tables: whether its models keep their released tables and can be learned from them again, for copies.
+        treatments: the kinds of `missing` that it accepts; by default all.
+        learns_gaps: the kinds of `missing` beside `Extended` with which every row counts and gaps can be sampled.
+        missing: how to treat gaps.
     """
 
     name: ClassVar[str]
@@ -86,77 +88,81 @@ class Synthesizer(ABC):
 
     @property
     def counts_gaps(self) -> bool:
-        """Whether every row is counted, gaps as cells, so that rows with gaps can be sampled."""
+        """Whether every row is counted, with gaps as cells, so that rows with gaps can be sampled."""
         return getattr(self.missing, "rows", None) == "extended" or isinstance(self.missing, self.learns_gaps)
 
-    def check(self, fitting: FitContext) -> None:  # noqa: B027 most methods can do all
-        """Refuse what the method cannot do: by public facts, before anything is paid. Bins to be learned count as most.
+    def check(self, context: FitContext) -> None:  # noqa: B027 most methods refuse nothing
+        """Refuse what the method cannot fit, from public facts and before any charge. Here: nothing.
 
-        By default nothing.
+        A column whose bins are still to be learned has the largest number of bins.
         """
 
     @abstractmethod
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """The model, for which up to `spend` was paid."""
+        """Fit a model of the table, and charge at most `spend`."""
 
 
 def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
-    """Refuse a treatment of gaps or a budget that the method does not declare: from public facts, before any charge."""
-    to, missing = f"{type(synthesizer).__name__}.fit", synthesizer.missing
+    """Refuse a treatment of gaps or a budget that the method does not declare, from public facts, before any charge."""
+    caller, missing = f"{type(synthesizer).__name__}.fit", synthesizer.missing
     if isinstance(missing, type) or not isinstance(missing, Missing):
         treatment = Call("Extended")
         if isinstance(missing, FittedModel):
             treatment = Call("ImputeFirst", Call("FromModel", ...))
         elif hasattr(missing, "impute") and not isinstance(missing, type):
             treatment = Call("ImputeFirst", missing)
-        raise ModelError(f"{to}: missing = {missing!r}", hint=Hint("pass ", Argument("missing", treatment)))
+        raise ModelError(
+            f"{caller}: missing must be a treatment of gaps, got {missing!r}",
+            hint=Hint("pass ", Argument("missing", treatment)),
+        )
     if not isinstance(missing, synthesizer.treatments):
         choices = [Hint("pass ", Argument("missing", Call(kind.__name__))) for kind in synthesizer.treatments]
-        raise ModelError(f"{to}: this method does not take missing = {missing!r}", hint=reduce(or_, choices))
+        raise ModelError(f"{caller}: this method does not accept missing = {missing!r}", hint=reduce(or_, choices))
     if budget.order == PURE and not synthesizer.pure:
         raise BudgetError(
-            f"{to}: this method cannot promise δ = 0",
+            f"{caller}: this method cannot promise δ = 0",
             hint=Hint("choose another method") | Hint("pass ", Argument("delta", 1e-6), " for a new ledger"),
         )
     imputing = getattr(getattr(missing, "imputer", None), "model", None)
-    if isinstance(imputing, Synthesizer):  # it pays from the same budget, but later
+    if isinstance(imputing, Synthesizer):  # its fit is charged to the same budget later
         check_declared(imputing, budget)
 
 
 class FitContext:
-    """One fit on its way: the grant that pays, the table as gaps are treated, and what was measured so far.
+    """The state of one fit: the grant that pays, the prepared table, and the measurements so far.
 
-    A method refuses by public facts what it must, calls `prepare` once, then measures or chooses as often as it likes,
-    and ends with `fitted`. A method whose counts are not marginals of columns says so by `counts` and `name`.
+    Creating it checks everything that public facts decide, then learns bins. A method then calls `prepare` once,
+    measures or chooses as often as it needs, and ends with `fitted`. A method whose counts are not marginals of columns
+    overrides `counts` and `name`.
 
     Attributes:
-        read: the schema with which the table was read.
-        table: the table, told by bins that were learned where the schema leaves them to a release.
-        inside: what was released of the cells of such columns, by name.
-        prepared: the table to measure, after `prepare`.
-        grant: pays for everything; a method with a mechanism of its own releases from it.
-        extended: whether every row is counted, gaps as cells.
-        sizes: the cells of each column as they are counted: with gap states if every row is counted.
-        columns: each column by itself, without those of one cell, which tell nothing; the first if there is no other.
-        measured: noisy counts as they were released.
-        rows: the noisy number of rows, if it was measured by itself.
-        trees: counts of the cells of columns whose bins were learned, in groups.
-        noise: that of each count in the latest batch.
-        broken: the share of pairs of rows that break each constraint whose weight is learned, and the noise in it.
-        plan: what was charged with the latest batch and is still to be released.
+        input_schema: the schema with which the table was read.
+        table: the table, in learned bins where the schema leaves bins to a release.
+        within_bin_counts: released counts of the cells of columns with learned bins, by name.
+        prepared: the table to measure; set by `prepare`.
+        grant: pays for everything; a method with other mechanisms releases from it.
+        extended: whether every row is counted, with gaps as cells.
+        sizes: the number of cells of each column as counted, with gap states if `extended`.
+        columns: the one-way marginals of all columns with more than one cell; the first column if there is none.
+        measured: the released noisy counts.
+        rows: the noisy number of rows, if it was measured separately.
+        bin_hierarchy: released counts of the cells of columns with learned bins, in groups.
+        noise: the noise of each count in the latest batch.
+        broken: for each constraint with a learned weight, the share of pairs of rows that break it, and its noise.
+        plan: requests that were charged with the latest batch and are not released yet.
     """
 
     def __init__(
         self, synthesizer: Synthesizer, table: PrivateTable, *, spend: Spend, progress: Progress | None = None
     ) -> None:
-        to = f"{type(synthesizer).__name__}.fit"
-        check_private(table, to)
+        caller = f"{type(synthesizer).__name__}.fit"
+        check_private(table, caller)
         check_declared(synthesizer, table.ledger.budget)
         if isinstance(synthesizer.missing, ImputeFirst):
             check_in_memory(table, "filling gaps first")  # before bins are paid for
             if isinstance(synthesizer.missing.imputer, FromModel):
                 synthesizer.missing.imputer.check(table.schema)
-        self.grant = table.ledger.grant(spend, to=to)
+        self.grant = table.ledger.grant(spend, to=caller)
         self.missing = synthesizer.missing
         self.extended = synthesizer.counts_gaps
         self.within_bin_counts: dict[str, Floats] = {}
@@ -175,31 +181,30 @@ class FitContext:
         self._set_table(table.rebin(self._learn_bins(table)))
 
     def _set_table(self, table: PrivateTable) -> None:
-        """Fit this table from here on."""
+        """Use this table from here on."""
         self.table = self.prepared = table
         self.schema = table.schema
         self.sizes = tuple(column.extended_size if self.extended else column.size for column in table.schema.columns)
         self.columns: list[Marginal] = self.nontrivial([(c,) for c in range(len(self.sizes))]) or [(0,)]
 
     def _learn_bins(self, table: PrivateTable) -> Schema:
-        """The schema with the bins that it leaves to a release: one batch, all levels of all columns alike."""
+        """Learn the bins that the schema leaves to a release, in one batch with equal shares; return the new schema."""
         columns = columns_to_learn(table.schema)
         if not columns:
             return with_most_bins(table.schema)
         self.notify("learning bins", 0, 1)
-        rows = self.counted
         sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
-        trees = {c.name: hierarchy_levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
+        hierarchies = {c.name: hierarchy_levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
         requests = [
             (counts, f"{name} in {level.max() + 1} cells")
-            for name, tree in trees.items()
-            for level, counts in zip(tree, grouped_counts(table, name, tree, rows=rows), strict=True)
+            for name, groups in hierarchies.items()
+            for level, counts in zip(groups, grouped_counts(table, name, groups, rows=self.counted), strict=True)
         ]
         released = iter(self.release(requests, self.grant.left * BINS_SHARE))
         noise_std = max(noise.noise_std for noise in self.noise)
         total = 0.0
         for column in columns:
-            tables = [next(released) for _ in trees[column.name]]
+            tables = [next(released) for _ in hierarchies[column.name]]
             others = sizes[column.name] - column.values_size
             (place,) = table.schema.positions([column.name])
             self.bin_hierarchy += [
@@ -212,29 +217,31 @@ class FitContext:
 
     @property
     def counted(self) -> WhichRows:
-        """Which rows a marginal counts."""
+        """The rows that a marginal counts."""
         return "extended" if self.extended else "observed"
 
     def notify(self, phase: str, done: int, of: int) -> None:
-        """Show progress, if anybody looks."""
+        """Report progress, if the caller asked for it."""
         if self._progress is not None:
             self._progress(phase, done, of)
 
     def nontrivial(self, marginals: Iterable[Marginal]) -> list[Marginal]:
-        """The marginals without columns of one cell, which tell nothing that the others do not."""
+        """Return the marginals without constant columns."""
         return [marginal for marginal in marginals if all(self.sizes[c] > 1 for c in marginal)]
 
     def check_choice_budget(self, share: float, *, distance: float = 1.0) -> None:
-        """Refuse, before anything is spent, a share with which no choice could be paid, whatever filling gaps costs.
+        """Refuse a share of the budget that cannot pay for a choice, before any charge.
 
-        `distance` is how far a score moves with one row.
+        Args:
+            share: of what is left after filling gaps, learning bins and learning weights of constraints.
+            distance: how much one row changes a score.
         """
         learning = BINS_SHARE if columns_to_learn(self.input_schema) else 0.0
         spend = self.grant.left * (share * (1 - self.missing.share) * (1 - learning) * (1 - self._rules_share))
         ExponentialChoice.for_loss(spend, Linf(distance * self.table.protect.at_most))
 
     def prepare(self) -> Loss:
-        """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
+        """Treat the gaps, which may cost, and return the loss that is left. Call it after all public refusals."""
         self.prepared = self.missing.prepare(self.table, self.grant)
         if rules := self._rules_to_learn:
             self._learn_rules(rules, self.grant.left * self._rules_share)
@@ -249,7 +256,7 @@ class FitContext:
         return min(RULES_SHARE, RULE_SHARE * len(self._rules_to_learn))
 
     def _learn_rules(self, rules: Sequence[str], spend: Loss) -> None:
-        """How often each of these constraints is broken: in buckets, about half as many as there are rows."""
+        """Measure how often each constraint is broken, on pairs of rows from buckets of about two rows each."""
         (rows,) = self.release([(self.prepared.marginal(()), "number of rows")], spend * RULES_ROWS_SHARE)
         buckets = max(1, round(float(rows) / 2))
         requests = [
@@ -261,13 +268,13 @@ class FitContext:
             self.broken[rule] = float(np.clip(broken / found, 0.0, 1.0)), noise.noise_std / found
 
     def counts(self, marginals: Sequence[Marginal]) -> list[Counts]:
-        """The sealed counts of these marginals of the prepared table."""
+        """Return the sealed counts of these marginals of the prepared table."""
         return self.prepared.marginals(
             [[self.schema.names[c] for c in marginal] for marginal in marginals], rows=self.counted
         )
 
     def name(self, marginal: Marginal) -> str:
-        """A marginal in words."""
+        """Return the name of a marginal in the ledger."""
         return " × ".join(self.schema.names[c] for c in marginal)
 
     def measure(
@@ -277,41 +284,41 @@ class FitContext:
         *,
         shares: Sequence[float] | None = None,
         together: bool = False,
-        ahead: Sequence[Request] = (),
+        planned: Sequence[Request] = (),
     ) -> list[Measurement]:
-        """Noisy counts of these marginals, and of the rows where no other count has told how many there are: one batch.
+        """Measure these marginals in one batch, with the number of rows if it is neither measured nor implied.
 
         Args:
             marginals: sets of columns, by position.
-            spend: for all of them together.
-            shares: what each costs beside the others, the number of rows as little as any; by default all the same.
-            together: price them by their exact total if nothing was released before (`Grant.noise_for`).
-            ahead: what is charged in the same batch, beyond `spend`, to be released later from `plan`.
+            spend: for the whole batch.
+            shares: relative cost of each marginal; the number of rows gets the smallest. By default all are equal.
+            together: price the batch by its exact total if nothing was released before (`Grant.noise_for`).
+            planned: requests to charge in the same batch, beyond `spend`; `plan` releases them later.
         """
         requests = list(zip(self.counts(marginals), map(self.name, marginals), strict=True))
-        if first := not (self.extended or self.rows):
+        if needs_rows := not (self.extended or self.rows):
             requests.append((self.table.marginal(()), "number of rows"))
             shares = shares and [*shares, min(shares)]
-        released = self.release(requests, spend, shares=shares, together=together, ahead=ahead)
+        released = self.release(requests, spend, shares=shares, together=together, planned=planned)
         fresh = [
             Measurement(marginal, counts, noise.noise_std)
             for marginal, counts, noise in zip([*marginals, ()], released, self.noise, strict=False)
         ]
-        if first:
+        if needs_rows:
             self.rows.append(fresh.pop())
         self.measured += fresh
         return fresh
 
-    def column_probabilities(self, spend: Loss, *, ahead: Sequence[Request] = ()) -> list[Floats]:
-        """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
+    def column_probabilities(self, spend: Loss, *, planned: Sequence[Request] = ()) -> list[Floats]:
+        """Measure the one-way marginals and return their probabilities, all above zero."""
         self.notify("measuring", 0, 1)
-        laws = [np.ones(size) / size for size in self.sizes]
-        for marginal in self.measure(self.columns, spend, ahead=ahead):
+        probabilities = [np.ones(size) / size for size in self.sizes]
+        for marginal in self.measure(self.columns, spend, planned=planned):
             (column,) = marginal.columns
             total = max(1.0, marginal.counts.sum())
-            law = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST_SHARE)
-            laws[column] = law / law.sum()
-        return laws
+            positive = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST_SHARE)
+            probabilities[column] = positive / positive.sum()
+        return probabilities
 
     def release(
         self,
@@ -320,11 +327,11 @@ class FitContext:
         *,
         shares: Sequence[float] | None = None,
         together: bool = False,
-        ahead: Sequence[Request] = (),
+        planned: Sequence[Request] = (),
     ) -> list[Floats]:
-        """Noisy counts, each with its name in the ledger: all are paid for before the first is read.
+        """Release counts with noise, each under its name in the ledger. All are charged before the first is read.
 
-        Parts are larger where the ledger stops on the promise to the people behind the gaps (`Grant.split`).
+        Shares of the loss are larger where the promise for the complete data stops the ledger (`Grant.split`).
         """
         values = [value for value, _ in requests]
         if together:
@@ -333,14 +340,14 @@ class FitContext:
             parts = self.grant.split_losses(values, spend, shares=shares)
             self.noise = [for_counts(part, value.distance) for part, value in zip(parts, values, strict=True)]
         batch = [(value, noise, name) for (value, name), noise in zip(requests, self.noise, strict=True)]
-        if not ahead:
+        if not planned:
             return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch, together=together)]
         counted = [Request(value.distance, value.reads, noise, name) for value, noise, name in batch]
-        self.plan = self.grant.plan([*counted, *ahead])
+        self.plan = self.grant.plan([*counted, *planned])
         return [self.plan.release(value).value.astype(np.float64) for value in values]
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
-        """The place of a candidate with a high score."""
+        """Choose a candidate with a high score by the exponential mechanism; return its place."""
         chooser = ExponentialChoice.for_loss(spend, scores.distance)
         return self.grant.release(scores, chooser, what=what).value
 
@@ -351,11 +358,11 @@ class FitContext:
 
     @property
     def scaled_tables(self) -> list[Measurement]:
-        """What was measured, brought to a common total."""
+        """The measured tables, scaled to a common total."""
         return self.to_measurements().scaled_tables
 
     def to_measurements(self, kind: str = "", **more: Any) -> Measurements:
-        """All that was measured so far, of which a distribution of this kind is learned; `more` is for networks."""
+        """Return all measurements so far, for a distribution of this kind; `more` are fields of `Measurements`."""
         return Measurements(
             kind=kind,
             tables=tuple(self.measured),
@@ -366,9 +373,9 @@ class FitContext:
         )
 
     def learn(self, kind: str, **more: Any) -> LearnedModel:
-        """A distribution of this kind, of all that was measured. Its model keeps the tables, so that there are copies.
+        """Learn a distribution of this kind from all measurements. Its model keeps the tables, for copies.
 
-        `more` is what `to_measurements` takes.
+        `more` is passed to `to_measurements`.
         """
         self.notify("fitting", 0, 1)
         learned = self.to_measurements(kind, **more).learn(self.schema, progress=partial(self.notify, "fitting"))
@@ -376,7 +383,7 @@ class FitContext:
         return learned
 
     def structure(self) -> list[str]:
-        """What was measured and with how much noise, a line for each marginal."""
+        """Return a line for each measured marginal, with its noise."""
         return [f"{self.name(columns)}: noise std {std:.1f}" for columns, std in noise_of(self.measured).items()]
 
     def fitted(
@@ -389,15 +396,21 @@ class FitContext:
         edges: Iterable[tuple[int, int]] | None = None,
         critic: Critic | None = None,
     ) -> FittedModel:
-        """The finished model and its facts.
+        """Return the model with its facts.
 
-        Structure and edges are those of what was measured, unless others are given. `critic` is one that was paid for.
+        Args:
+            learned: the distribution.
+            settings: facts on the fit, by name.
+            structure: lines on what was measured; by default one for each measured marginal.
+            limits: sentences on what the model could not represent.
+            edges: pairs of columns that were measured together; by default those in measured marginals.
+            critic: a private critic that is part of the release.
         """
         if edges is None:
             edges = {pair for known in self.measured for pair in combinations(sorted(known.columns), 2)}
         if learned.unexplained:
-            far = ", ".join(map(self.name, learned.unexplained))
-            limits = [*limits, f"Further from the model than noise explains: {far}."]
+            unexplained = ", ".join(map(self.name, learned.unexplained))
+            limits = [*limits, f"Further from the model than noise explains: {unexplained}."]
         bins = {}
         if self.within_bin_counts:
             bins["bins"] = (
@@ -418,16 +431,13 @@ class FitContext:
 
 
 def _check_constraints(schema: Schema) -> None:
-    """Refuse constraints under which no row could be drawn: whatever is learned, and before anything is paid.
-
-    Rows are drawn as a model would draw them that knows the schema alone.
-    """
+    """Refuse constraints that allow no row, before any charge, by sampling a uniform model under them."""
     if not schema.constraints:
         return
-    even = Product(tuple(np.full(column.size, 1 / column.size) for column in schema.columns))
-    nothing = Facts(method="", guarantee=Guarantee(schema.name, Rows(1), 0.0, 0.0, "the schema alone"))
+    uniform = Product(tuple(np.full(column.size, 1 / column.size) for column in schema.columns))
+    no_facts = Facts(method="", guarantee=Guarantee(schema.name, Rows(1), 0.0, 0.0, "the schema alone"))
     try:
-        FittedModel(schema, even, None, 0.0, nothing).sample(DRAWN, seed=0)
+        FittedModel(schema, uniform, None, 0.0, no_facts).sample(TEST_ROWS, seed=0)
     except ModelError:
         raise SchemaError(
             "no row was found that keeps all constraints",
@@ -436,9 +446,9 @@ def _check_constraints(schema: Schema) -> None:
 
 
 def _noise_of_columns(names: Sequence[str], sizes: Sequence[int], tables: Iterable[Measurement]) -> dict[str, float]:
-    """The noise in a count of one cell of each column, by all tables in which it is with all its cells.
+    """Return the noise in the count of one cell, for each column that some table holds with all its cells.
 
-    A table tells it by a sum over its other columns; what several tell is weighted by precision.
+    A table gives the count as a sum over its other columns. Several tables are weighted by precision.
     """
     known: dict[str, float] = {}
     for table in tables:

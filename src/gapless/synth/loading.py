@@ -1,4 +1,4 @@
-"""A model from a file that a stranger may have made: its parts must fit together before anything is drawn from it."""
+"""Loading of model files, which may be damaged or hostile: all parts are checked before the model is used."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import LEARNERS, MOST_CELLS, Measurements
 
-LARGEST = 2.0**53  # of counts and their noise: whole numbers up to here are exact
-TRIED = 16  # rows
+LARGEST = 2.0**53  # count or noise; whole numbers up to here are exact
+TRIED_ROWS = 16  # sampled to test a distribution
 
 
 def load(path: str | Path) -> FittedModel:
-    """Read a model: a file that `model.save` wrote, or a release folder, in which there is one."""
+    """Read a model from a file that `model.save` wrote, or from a release folder."""
     path = Path(path)
     head, arrays = archive.load(path / archive.MODEL if path.is_dir() else path)
     try:
@@ -30,42 +30,40 @@ def load(path: str | Path) -> FittedModel:
         _check(model)
     except GaplessError:
         raise
-    except Exception:  # noqa: BLE001 parts that do not fit together fail in many ways, and one message says it
+    except Exception:  # noqa: BLE001 parts that do not fit together fail in many ways
         raise ModelError(f"{path} is damaged: its parts do not fit together", hint="fit and save it again") from None
     return model
 
 
 def _check(model: FittedModel) -> None:
-    """Refuse a model whose parts are not those of its schema, or from which no row can be drawn."""
+    """Refuse a model whose parts do not match its schema, or that cannot be sampled."""
     columns = model.schema.columns
     _require(type(model.total) in (int, float) and abs(model.total) <= LARGEST)
     _require(all(0 <= place < len(columns) for edge in model.facts.edges for place in edge))
     for distribution in (model.filled, model.gapped):
         if distribution is not None:
             sizes = (c.size if distribution is model.filled else c.extended_size for c in columns)
-            _check_law(distribution, tuple(sizes))
-    for name, held in model.within_bin_counts.items():
-        fine = model.schema.finest[name]
-        _require(held.shape == (fine.values_size,) and bool((held >= 0).all()))
+            _check_distribution(distribution, tuple(sizes))
+    for name, counts in model.within_bin_counts.items():
+        _require(counts.shape == (model.schema.finest[name].values_size,) and bool((counts >= 0).all()))
     if model.measurements is not None:
         _check_measurements(model.measurements, model.schema)
     if model.critic is not None:
         model.critic.log_odds(np.array([[column.size - 1 for column in columns]]))
 
 
-def _check_law(distribution: Distribution, sizes: tuple[int, ...]) -> None:
+def _check_distribution(distribution: Distribution, sizes: tuple[int, ...]) -> None:
     _require(getattr(distribution, "sizes", sizes) == sizes)  # a distribution need not have them
     if isinstance(distribution, GraphicalModel):
         _require(cells(sizes, distribution.potentials) <= MOST_CELLS)
     if isinstance(distribution, Product | MixtureModel | BayesianNetwork):
-        laws = distribution.probabilities
-        _require(all((law >= 0).all() and (law.sum(axis=-1) > 0).all() for law in laws))
-    drawn = distribution.sample(TRIED, np.random.default_rng(0))
-    _require(drawn.shape == (TRIED, len(sizes)) and bool((drawn < np.array(sizes)).all()))
+        _require(all((table >= 0).all() and (table.sum(axis=-1) > 0).all() for table in distribution.probabilities))
+    drawn = distribution.sample(TRIED_ROWS, np.random.default_rng(0))
+    _require(drawn.shape == (TRIED_ROWS, len(sizes)) and bool((drawn < np.array(sizes)).all()))
 
 
 def _check_measurements(measurements: Measurements, schema: Schema) -> None:
-    """Whether copies can be learned from its tables: each has the cells of its columns, or of its node."""
+    """Refuse tables from which copies cannot be learned: each must have the cells of its columns, or of its node."""
     sizes = measurements.sizes(schema)
     _require(measurements.kind in LEARNERS)
     for measured in (*measurements.tables, *measurements.rows, *measurements.bin_hierarchy):
@@ -84,6 +82,6 @@ def _check_measurements(measurements: Measurements, schema: Schema) -> None:
     measurements.within_bin_counts(schema)
 
 
-def _require(fits: bool) -> None:  # noqa: FBT001 it reads as a sentence
+def _require(fits: bool) -> None:  # noqa: FBT001 an assertion
     if not fits:
         raise ValueError

@@ -1,9 +1,8 @@
-r"""What a model was learned from: the released tables with their noise, and the way from them to the model.
+r"""Released noisy tables, and how each kind of model is learned from them.
 
-Everything after the release is a function of released values, so it can be done again, for free, with tables that might
-have been released instead. `resampled` puts noise of the same size on the tables once more; `measure_rows` counts other
-rows and puts noise on these. What each kind of model makes of tables is written here once, for the fit and
-for all repetitions (`gapless.synth.copies`).
+Learning is a function of released values, so it is free and can be repeated with other tables that might have been
+released. `Measurements.resampled` adds noise of the same size to the tables. `Measurements.measure_rows` counts other
+rows and adds noise to these counts. A fit and its repetitions (`gapless.synth.copies`) share the same code.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,22 +39,21 @@ from gapless.synth.marginal.mixture_fit import fit_mixture
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.types import Floats
 
-MOST_CELLS = 1 << 28  # of a junction tree that a model file asks for: two gigabytes
-ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
+MOST_CELLS = 1 << 28  # of a junction tree that a model file may ask for: two gigabytes
+ENGINE_CELLS = 20_000_000  # of a junction tree that can be fitted; selection stays far below
 
-
-Progress = Callable[[int, int], object]  # how much is done, of how much
+Progress = Callable[[int, int], object]  # called with how much is done, and of how much
 
 
 class LearnedModel(NamedTuple):
-    """What was learned, and from which released tables.
+    """A distribution, and the released tables that it was learned from.
 
     Attributes:
         filled: the distribution over observed cells, gaps completed.
         gapped: the distribution over all cells; None if gaps were not counted.
-        total: the number of rows that the tables speak for.
+        total: the noisy number of rows.
         unexplained: the tables that are further from the model than noise explains.
-        measurements: the tables; None if it cannot be learned from tables again.
+        measurements: the tables; None if the model cannot be learned from tables again.
     """
 
     filled: Distribution
@@ -66,7 +64,7 @@ class LearnedModel(NamedTuple):
 
 
 class LearnOptions(NamedTuple):
-    """Options for learning, as in `Measurements.learn`."""
+    """Options for learning; see `Measurements.learn`."""
 
     seed: int
     follow_noise: bool
@@ -77,20 +75,20 @@ class LearnOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measurements:
-    """Released tables as they were released, and which kind of model is learned from them.
+    """The noisy tables of a release, and the kind of model that is learned from them.
 
-    Structural zeros are not among them: they follow from the schema.
+    Structural zeros are not included: they follow from the schema.
 
     Attributes:
-        kind: of the distribution, as in `LEARNERS`.
-        tables: noisy counts; of a network those of each node, parents first, merged as they were counted.
-        rows: the noisy number of rows, where it was measured by itself.
-        extended: whether every row was counted, gaps as cells.
-        trees: of columns whose bins were learned, the counts of their cells in groups, the coarsest level first.
-        nodes: of a network, one for each table: those of all columns, parents first, then pairs in some of these.
-        same_rows: of a network, whether all tables count the same rows.
-        cap_cells: of a network, the largest junction tree on which its tables are brought to agree; of a graphical
-            model, the largest table in which a rule between rows is kept by structural zeros.
+        kind: of the distribution, a key of `LEARNERS`.
+        tables: noisy counts. For a network: one table per node, parents first, with cells merged as counted.
+        rows: the noisy number of rows, if it was measured separately.
+        extended: whether every row was counted, with gaps as cells.
+        bin_hierarchy: for columns with learned bins, the counts of their cells in groups, the coarsest level first.
+        nodes: for a network, one per table: those of all columns, parents first, then pairs within some of these.
+        same_rows: for a network, whether all tables count the same rows.
+        cap_cells: for a network, the largest junction tree on which its tables are reconciled. For a graphical model,
+            the largest table in which structural zeros enforce a rule between rows.
     """
 
     kind: str
@@ -104,15 +102,15 @@ class Measurements:
 
     @property
     def total(self) -> float:
-        """The noisy number of rows: tables tell it too, if every row is in them."""
+        """The noisy number of rows, estimated from the tables too if every row is in them."""
         return estimate_total([*self.rows, *self.tables] if self.extended else self.rows)
 
     @property
     def scaled_tables(self) -> list[Measurement]:
-        """The tables, brought to a common total.
+        """The tables, scaled to a common total.
 
-        Where rows with gaps are left out each table has a total of its own; counts and noise are scaled by N / n, with
-        n the table's own noisy total (PRIVACY C4): free, and unbiased if gaps are completely random.
+        Where rows with gaps are left out, tables have different totals. Counts and noise are scaled by N / n, with n
+        the noisy total of the table (PRIVACY C4). This is free, and unbiased if gaps are completely at random.
         """
         if self.extended:
             return list(self.tables)
@@ -121,35 +119,36 @@ class Measurements:
 
     @property
     def families(self) -> tuple[Node, ...]:
-        """Of a network the nodes that make it, one for each column."""
+        """For a network, the nodes that define it: one per column."""
         return self.nodes[: len({node.column for node in self.nodes})]
 
     def sizes(self, schema: Schema) -> tuple[int, ...]:
-        """The cells of each column as they were counted."""
+        """Return the number of cells of each column, as counted."""
         return tuple(column.extended_size if self.extended else column.size for column in schema.columns)
 
     def jointly_measured(self, schema: Schema) -> list[frozenset[int]]:
-        """The sets of columns that were counted in one table that copies keep, each with all its cells; the largest.
+        """Return the largest sets of columns whose joint distribution was measured, and is kept in copies.
 
-        Those of a network beyond its beginning are kept if an earlier one holds all parents.
+        Columns with merged cells are left out. A network keeps the table of a node beyond its joint start only if an
+        earlier table holds all parents.
         """
         sizes = self.sizes(schema)
         families = self.families
-        begun = joint_start_size(sizes, families, self.cap_cells) if families and self.same_rows else 0
+        joint = joint_start_size(sizes, families, self.cap_cells) if families and self.same_rows else 0
         found: set[frozenset[int]] = set()
-        for place, table in enumerate(self.tables[: len(families) or None]):  # its pairs are in these
-            parents = families[place].parents if begun <= place < len(families) else ()
+        for place, table in enumerate(self.tables[: len(families) or None]):  # these contain the pairs of a network
+            parents = families[place].parents if joint <= place < len(families) else ()
             if not parents or any(set(parents) <= columns for columns in found):
                 axes = zip(table.columns, table.counts.shape, strict=True)
                 found.add(frozenset(c for c, size in axes if size == sizes[c]))
-        constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # they go with everything
+        constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # jointly known with every set
         return [columns | constant for columns in found if not any(columns < other for other in found)]
 
     def column_counts(self, schema: Schema, column: int, among: Iterable[int] = ()) -> tuple[Floats, float]:
-        """How many rows each cell of a column has, signs and all, and the noise in that: by tables with all its cells.
+        """Estimate the signed counts of a column's cells, and the standard deviation of their noise.
 
-        Each tells it by a sum over its other columns; what several tell is weighted by precision. Those alone that hold
-        the columns `among` as well.
+        Each table that holds the column with all its cells, and the columns `among`, gives an estimate: its sum over
+        the other columns. The estimates are weighted by precision. Without such a table the noise is infinite.
         """
         codes = self.sizes(schema)[column]
         counts, known = np.zeros(codes), 0.0
@@ -162,22 +161,22 @@ class Measurements:
         return (counts / known, known**-0.5) if known else (counts, np.inf)
 
     def cells_below_noise(self, schema: Schema, column: int, among: Iterable[int]) -> NDArray[np.bool_]:
-        """Which observed cells of a column noise hides in tables with the columns `among`.
+        """Return which observed cells of a column are below the noise in tables with the columns `among`.
 
-        They have no more rows than 1.96 standard deviations of what noise adds up to in the rows of such a cell.
+        A cell is if its count is at most 1.96 standard deviations of the noise in the sum over such a table.
         """
         sizes = self.sizes(schema)
-        if sizes[column] == 1:  # it is in no table, and every row is in its cell
+        if sizes[column] == 1:  # it is in no table; every row is in its only cell
             return np.zeros(1, dtype=np.bool_)
         counts, _ = self.column_counts(schema, column)
         _, noise_std = self.column_counts(schema, column, [other for other in among if sizes[other] > 1])
         return np.asarray(counts[: schema.columns[column].size] <= 1.96 * noise_std)
 
     def is_below_noise(self, schema: Schema, column: int) -> bool:
-        """Whether noise hides the rows in which a column with gaps is observed: from released counts, so it is public.
+        """Return whether the mean count of a column's observed cells is at most 1.96 standard deviations of noise.
 
-        It does if 1.96 standard deviations of the noise in a cell reach as far as the mean of the observed ones. What
-        is made of such cells depends on noise being cut off at zero, and no interval covers that.
+        The answer uses released counts only, so it is public. Such cells depend on how noise is clipped at zero, and no
+        confidence interval covers that.
         """
         counts, noise_std = self.column_counts(schema, column)
         return bool(1.96 * noise_std >= counts[: schema.columns[column].size].mean())
@@ -192,84 +191,81 @@ class Measurements:
         start: LearnedModel | None = None,
         progress: Progress | None = None,
     ) -> LearnedModel:
-        """The model that these tables make.
+        """Learn the model from these tables.
 
         Args:
             schema: of the table.
-            seed: of the chance in learning; public, so that the same tables give the same model.
-            follow_noise: whether to follow the tables, noise and all. A model for rows stops where noise explains the
-                rest, which draws columns towards independence: a bias that no interval shows. Noise shows in copies.
-            loose_gap_rates: whether rates of gaps in a mixture move faster; others have none.
-            start: what was learned closely from tables nearby; a mixture goes on from there. Others are as quick from
-                the beginning, and a cell that has become empty would stay so.
-            progress: called with how much is done, of how much.
+            seed: of the random numbers in learning; public, so that the same tables give the same model.
+            follow_noise: whether to fit the noisy tables exactly. A model for rows stops where noise explains the
+                residuals. That shrinks columns towards independence, a bias that no interval shows. Copies show noise.
+            loose_gap_rates: whether the gap rates of a mixture move faster. Other models have none.
+            start: a model of similar tables, learned with `follow_noise`, as a warm start for a mixture. Other models
+                start cold: they are as fast, and a cell that became empty would stay empty.
+            progress: called with how much is done, and of how much.
         """
         learned = LEARNERS[self.kind](self, schema, LearnOptions(seed, follow_noise, loose_gap_rates, start, progress))
         return learned._replace(measurements=self)
 
     def within_bin_counts(self, schema: Schema, *, follow_noise: bool = False) -> dict[str, Floats]:
-        """How many rows each cell has, about, of columns whose bins were learned; `follow_noise` as in `learn`."""
+        """Estimate the nonnegative counts of the cells of columns with learned bins; `follow_noise` as in `learn`."""
         return {
-            schema.names[column]: nonnegative_counts(
-                [level.counts for level in tree], tree[0].noise_std, follow_noise=follow_noise
-            )
-            for column, tree in self._levels_by_column.items()
+            schema.names[column]: nonnegative_counts(levels, noise_std, follow_noise=follow_noise)
+            for column, (levels, noise_std) in self._hierarchies.items()
         }
 
     def bin_means(self, schema: Schema, column: int, numbers: Floats) -> Floats:
-        r"""The mean of a column's numbers in each of its bins, by the number of each cell.
+        r"""Estimate the mean of a column's numbers in each of its bins, from the number of each cell.
 
-        Where bins were learned counts of cells below zero are taken as they are:
+        Where bins were learned, negative counts of cells enter as they are:
 
         .. math:: \bar v_b + \frac{1}{n_b} \sum_{c \in b} s_c (v_c - \bar v_b), \qquad
                   \bar v_b = \sum_{c \in b} t_c v_c \Bigm/ \sum_{c \in b} t_c
 
-        with v the number of each cell, s its signed count, t that of rows of a copy, none below zero, and n the rows of
-        the bin, by all tables. Lifting counts to zero makes a bias that is large on a long tail, and lets estimates
-        vary by less than noise does: s has neither. In declared bins rows have values drawn evenly.
+        with v the number of each cell, s its signed count, t its nonnegative count in the rows of a copy, and n the
+        rows of the bin by all tables. Clipping counts at zero makes a bias that is large on a long tail, and makes
+        estimates vary less than noise does. Signed counts have neither defect. In declared bins values are uniform.
         """
-        line, tree = schema.columns[column], self._levels_by_column.get(column, [])
+        line, (levels, noise_std) = schema.columns[column], self._hierarchies.get(column, ([], 0.0))
         if not isinstance(line, BinnedColumn):
             return numbers
-        levels = [level.counts for level in tree]
-        held = nonnegative_counts(levels, tree[0].noise_std, follow_noise=True) if tree else np.zeros(len(numbers))
-        held = held + 1e-9  # cells of an empty bin are as likely as each other
+        shares = nonnegative_counts(levels, noise_std, follow_noise=True) if levels else np.zeros(len(numbers))
+        shares = shares + 1e-9  # the cells of an empty bin are equally likely
         bins, many = line.finest.regroup(line)[: len(numbers)], line.values_size
-        means = np.bincount(bins, held * numbers, many) / np.bincount(bins, held, many)
-        if not tree:
+        means = np.bincount(bins, shares * numbers, many) / np.bincount(bins, shares, many)
+        if not levels:
             return means
         counts, counts_std = self.column_counts(schema, column)
         rows = np.maximum(counts[:many], 1.96 * counts_std)
-        beyond = least_squares_counts(levels, tree[0].noise_std) * (numbers - means[bins])
-        return np.asarray(means + np.bincount(bins, beyond, many) / rows)
+        deviations = least_squares_counts(levels, noise_std) * (numbers - means[bins])
+        return np.asarray(means + np.bincount(bins, deviations, many) / rows)
 
     def nonnegative(self, schema: Schema) -> Measurements:
-        """The same with trees as rows follow them, no count below zero: what replicates come from."""
-        inside = self.within_bin_counts(schema, follow_noise=True)
-        trees = [
-            replace(level, counts=counts)
-            for column, tree in self._levels_by_column.items()
-            for level, counts in zip(
-                tree, level_counts(inside[schema.names[column]], [level.counts for level in tree]), strict=True
-            )
+        """Return the same tables with nonnegative counts in the bin hierarchy, as replicates have them."""
+        cells = self.within_bin_counts(schema, follow_noise=True)
+        hierarchies = [
+            Measurement((column,), counts, noise_std)
+            for column, (levels, noise_std) in self._hierarchies.items()
+            for counts in level_counts(cells[schema.names[column]], levels)
         ]
-        return replace(self, bin_hierarchy=tuple(trees))
+        return replace(self, bin_hierarchy=tuple(hierarchies))
 
     @property
-    def _levels_by_column(self) -> dict[int, list[Measurement]]:
-        levels: dict[int, list[Measurement]] = {}
+    def _hierarchies(self) -> dict[int, tuple[list[Floats], float]]:
+        """The counts of all levels, which have the same noise, and its standard deviation; by column."""
+        found: dict[int, tuple[list[Floats], float]] = {}
         for level in self.bin_hierarchy:
-            levels.setdefault(level.columns[0], []).append(level)
-        return levels
+            levels, _ = found.setdefault(level.columns[0], ([], level.noise_std))
+            levels.append(level.counts)
+        return found
 
     def resampled(self, rng: np.random.Generator) -> Measurements:
-        """The same with as much noise again as there is in it."""
+        """Return these tables with noise of the same size added again."""
         return self._with_noise([table.counts for table in self._released], rng)
 
     def measure_rows(self, codes: NDArray[np.integer], schema: Schema, rng: np.random.Generator) -> Measurements:
-        """What might have been released of other rows: their counts, with fresh noise. All rows must be counted.
+        """Return the tables that might have been released for other rows: their counts with fresh noise.
 
-        Values are drawn in learned bins by what was released of them.
+        All rows must be counted. Values within learned bins are drawn from the released counts.
         """
         tables = [codes[:, table.columns].astype(np.int64) for table in self.tables]
         for table, node in zip(tables, self.nodes, strict=False):
@@ -277,18 +273,18 @@ class Measurements:
                 table[:, axis] = merged[table[:, axis]]
         counts = [_count(rows, table.counts.shape) for rows, table in zip(tables, self.tables, strict=True)]
         counts += [np.array(float(len(codes)))] * len(self.rows)
-        inside = self.within_bin_counts(schema, follow_noise=True)
-        for column, tree in self._levels_by_column.items():
+        within_bins = self.within_bin_counts(schema, follow_noise=True)
+        for column, (levels, _) in self._hierarchies.items():
             line = schema.columns[column]
             assert isinstance(line, BinnedColumn)  # noqa: S101 for mypy: others have no bins
             valued = codes[codes[:, column] < line.values_size, column]
-            drawn = line.draw_cells(inside[line.name], valued, rng)
+            drawn = line.draw_cells(within_bins[line.name], valued, rng)
             cells = np.bincount(drawn, minlength=line.finest.values_size).astype(np.float64)
-            counts += level_counts(cells, [level.counts for level in tree])
+            counts += level_counts(cells, levels)
         return self._with_noise(counts, rng)
 
     def _with_noise(self, counts: Sequence[Floats], rng: np.random.Generator) -> Measurements:
-        """These counts with noise."""
+        """Return the tables with these counts, and fresh noise on them."""
         fresh = [
             Measurement(old.columns, new + rng.normal(0.0, old.noise_std, np.shape(new)), old.noise_std)
             for old, new in zip(self._released, counts, strict=True)
@@ -303,7 +299,7 @@ class Measurements:
         return (*self.tables, *self.rows, *self.bin_hierarchy)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file holds of it."""
+        """Return the arrays that a model file keeps."""
         many = [len(self.tables), len(self.rows), len(self.bin_hierarchy), len(self.nodes)]
         facts = [self.extended, self.same_rows, self.cap_cells, *many]
         arrays: dict[str, NDArray[Any]] = {"kind": np.array(self.kind), "facts": np.array(facts, dtype=np.int64)}
@@ -317,7 +313,7 @@ class Measurements:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Measurements:
-        """What a model file holds."""
+        """Rebuild the measurements from the arrays of a model file."""
         extended, same_rows, cap_cells, tables, rows, trees, nodes = arrays["facts"].tolist()
         measured = [
             Measurement(
@@ -350,18 +346,18 @@ def _count(cells: NDArray[np.int64], shape: tuple[int, ...]) -> Floats:
 
 
 def noise_of(measurements: Iterable[Measurement]) -> dict[Marginal, float]:
-    """The noise in each cell of every measured marginal; repeated measurements of one are combined."""
+    """Return the noise in each cell of every measured marginal; repeated measurements are combined."""
     precision: dict[Marginal, float] = {}
     for measurement in measurements:
         precision[measurement.columns] = precision.get(measurement.columns, 0.0) + measurement.noise_std**-2
     return {columns: known**-0.5 for columns, known in precision.items()}
 
 
-# ---------------------------------------------------------------------- what each kind makes of tables
+# ---------------------------------------------------------------------- how each kind of model is learned
 
 
 def _product(measurements: Measurements, schema: Schema, _: LearnOptions) -> LearnedModel:
-    """Each column by itself."""
+    """Learn a product of one-way marginals."""
     observed, total = [column.size for column in schema.columns], measurements.total
     filled, gapped = ([np.ones(size) for size in sizes] for sizes in (observed, measurements.sizes(schema)))
     for table in measurements.tables:
@@ -370,14 +366,14 @@ def _product(measurements: Measurements, schema: Schema, _: LearnOptions) -> Lea
         filled[place] = project_to_simplex(shown, 1.0 if (n := shown.sum()) <= 0 else n)
         gapped[place] = project_to_simplex(table.counts, max(total, 1.0))
     return LearnedModel(
-        Product(tuple(law / law.sum() for law in filled)),
-        Product(tuple(law / law.sum() for law in gapped)) if measurements.extended else None,
+        Product(tuple(cells / cells.sum() for cells in filled)),
+        Product(tuple(cells / cells.sum() for cells in gapped)) if measurements.extended else None,
         total,
     )
 
 
 def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions) -> LearnedModel:
-    """A fit on a junction tree, constraints as structural zeros, and the gaps completed."""
+    """Fit a graphical model on a junction tree, with constraints as structural zeros, and complete the gaps."""
     sizes, observed = measurements.sizes(schema), [column.size for column in schema.columns]
     total, tables = max(1.0, measurements.total), measurements.scaled_tables
 
@@ -392,7 +388,7 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
             cap_cells=ENGINE_CELLS,
         )
 
-    def completed(model: GraphicalModel, rules: Sequence[ForbiddenCells]) -> LearnedModel:
+    def complete(model: GraphicalModel, rules: Sequence[ForbiddenCells]) -> LearnedModel:
         if not measurements.extended:
             return LearnedModel(model, None, total, model.unexplained)
         filled = complete_model(
@@ -409,23 +405,23 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
     forbidden, between, _ = constraints_of(schema, measurements.within_bin_counts(schema))
     model = fit(forbidden)
     chosen = list(forbidden)
-    for rule in between:  # which combinations go together is read off the model, then holds exactly
+    for rule in between:  # the first fit decides which combinations are allowed; the second one enforces them exactly
         if prod(sizes[c] for c in rule.columns) <= measurements.cap_cells:
-            law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
-            chosen.append(rule.forbidden_cells(law))
+            probabilities = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
+            chosen.append(rule.forbidden_cells(probabilities))
     if len(chosen) > len(forbidden):
-        with suppress(ModelError):  # chosen one by one, they may contradict each other: then samples keep them
-            return completed(fit(chosen), chosen)
-    return completed(model, forbidden)
+        with suppress(ModelError):  # rules may contradict each other; then sampling enforces them
+            return complete(fit(chosen), chosen)
+    return complete(model, forbidden)
 
 
 def _with_gaps(rule: ForbiddenCells, sizes: Sequence[int]) -> NDArray[np.bool_]:
-    """A forbidden combination of observed cells as one of all cells: a gap is never forbidden."""
+    """Extend a table of forbidden observed cells to all cells: a gap is never forbidden."""
     return np.pad(rule.table, [(0, sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)])
 
 
 def _network(measurements: Measurements, schema: Schema, options: LearnOptions) -> LearnedModel:
-    """Tables without noise's signs, brought to agree, then the law of each column given its parents."""
+    """Make the tables nonnegative and consistent, then estimate each column's distribution given its parents."""
     sizes, observed = measurements.sizes(schema), [column.size for column in schema.columns]
     total = max(1.0, measurements.total)
     agreed = total if measurements.extended else max(1.0, estimate_total(measurements.tables))
@@ -442,13 +438,13 @@ def _network(measurements: Measurements, schema: Schema, options: LearnOptions) 
     constant = [Node(c, (), ()) for c in sorted(set(range(len(sizes))).difference(n.column for n in families))]
     nodes = [*families, *constant]
     tables += [np.ones(1)] * len(constant)
-    begun = (
-        joint_start_size(sizes, families, measurements.cap_cells) if options.follow_noise and start is not None else 0
-    )
+    if not options.follow_noise:
+        start = None
+    joint = 0 if start is None else joint_start_size(sizes, families, measurements.cap_cells)
 
     def network(sizes: Sequence[int], nodes: Sequence[Node], start: GraphicalModel | None) -> BayesianNetwork:
         found = BayesianNetwork(sizes, nodes, map(conditional, tables))
-        return found if start is None or not begun else JointStartNetwork(found, start, begun)
+        return found if start is None else JointStartNetwork(found, start, joint)
 
     whole = network(sizes, nodes, start)
     if not measurements.extended:
@@ -457,8 +453,8 @@ def _network(measurements: Measurements, schema: Schema, options: LearnOptions) 
     tables = [
         complete_table(table, (*node.shape, observed[node.column])) for node, table in zip(nodes, tables, strict=True)
     ]
-    if start is not None and begun:
-        columns = {node.column for node in nodes[:begun]}
+    if start is not None:
+        columns = {node.column for node in nodes[:joint]}
         kept = [place for place, node in enumerate(measurements.nodes) if node.column in columns]
         axes = Axes(observed, [measurements.nodes[place].cut(observed) for place in kept])
         known = {tuple(sorted(key)): noise[place] for key, place in zip(axes.tables, kept, strict=True)}
@@ -475,7 +471,7 @@ def _network(measurements: Measurements, schema: Schema, options: LearnOptions) 
 
 
 def _mixture(measurements: Measurements, schema: Schema, options: LearnOptions) -> LearnedModel:
-    """A mixture of products; combinations of two columns that are forbidden become targets."""
+    """Fit a mixture of products; forbidden combinations of two columns become targets."""
     forbidden, _, _ = constraints_of(schema)
     found = fit_mixture(
         measurements.sizes(schema),
@@ -484,18 +480,12 @@ def _mixture(measurements: Measurements, schema: Schema, options: LearnOptions) 
         total=measurements.total,
         zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
         follow_noise=options.follow_noise,
-        start=None if options.start is None else _mixtures(options.start),
+        start=cast("tuple[MixtureModel, MixtureModel | None] | None", options.start and options.start[:2]),
         loose_gap_rates=options.loose_gap_rates,
         seed=options.seed,
         progress=options.progress,
     )
     return LearnedModel(*found)
-
-
-def _mixtures(learned: LearnedModel) -> tuple[MixtureModel, MixtureModel | None]:
-    filled, gapped = learned.filled, learned.gapped
-    assert isinstance(filled, MixtureModel)  # noqa: S101 for mypy: by its kind
-    return filled, gapped if isinstance(gapped, MixtureModel) else None
 
 
 LEARNERS: dict[str, Callable[[Measurements, Schema, LearnOptions], LearnedModel]] = {

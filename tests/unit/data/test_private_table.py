@@ -326,7 +326,7 @@ def test_a_model_of_ours_is_made_anew_before_it_is_handed_rows(table, tmp_path):
 
 def test_a_model_of_objects_is_refused(table, tmp_path):
     law = np.array([Spy(), Spy()], dtype=object)
-    with pytest.raises(gl.errors.ModelError, match="more than numbers"):
+    with pytest.raises(gl.errors.ModelError, match="must hold numbers only"):
         table.fill_given(replace(fitted(tmp_path), filled=Product((law, law))))
 
 

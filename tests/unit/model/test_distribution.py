@@ -73,11 +73,11 @@ def test_sampling_and_saving_are_enough_for_a_model_and_its_release(model, table
 
 
 def test_what_a_model_cannot_do_is_refused_with_a_hint(model):
-    with pytest.raises(gl.errors.ModelError, match=r"by mst has no marginals\n  Try: count them in a large sample"):
+    with pytest.raises(gl.errors.ModelError, match=r"by mst has no marginals\n  Try: use counts of a large sample"):
         model.marginal("x0")
     assert model.marginal_if_known("x0") is None
     with pytest.raises(
-        gl.errors.ModelError, match=r"by mst cannot be drawn from given some cells of a row\n  Try: a model by mst"
+        gl.errors.ModelError, match=r"by mst cannot be sampled given some cells of a row\n  Try: fit a model by mst"
     ):
         model.impute(model.sample(7, gaps="as-observed"))
 

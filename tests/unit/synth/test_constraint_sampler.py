@@ -88,7 +88,7 @@ def test_what_is_written_keeps_every_rule(fitted, method, how, tmp_path):
     model, _ = fitted[method]
     model.save(tmp_path / "m")
     if "given" in how and method in GANS:
-        with pytest.raises(gl.errors.ModelError, match="cannot be drawn from given some cells"):
+        with pytest.raises(gl.errors.ModelError, match="cannot be sampled given some cells"):
             model.sample(900, seed=3, **how)
         return
     for some in (model, gl.load(tmp_path / "m")):
@@ -113,10 +113,10 @@ class Sampled:
     """A law that can be sampled and nothing else."""
 
     kind: ClassVar[str] = "sampled"
-    law: Any
+    distribution: Any
 
     def sample(self, rows, rng):
-        return self.law.sample(rows, rng)
+        return self.distribution.sample(rows, rng)
 
     def to_arrays(self):
         return {}
@@ -126,7 +126,7 @@ class Sampled:
         raise NotImplementedError
 
 
-def test_a_law_that_can_only_be_sampled_keeps_them_too(fitted):
+def test_a_distribution_without_marginals_keeps_them_too(fitted):
     model, _ = fitted["mixture"]
     only = replace(model, filled=Sampled(model.filled), gapped=Sampled(model.gapped))
     for gaps in ("filled", "as-observed"):
@@ -149,14 +149,14 @@ def test_a_dependency_has_one_value_for_each_job_and_not_one_for_each_bin(fitted
     assert not frame["wage"].is_in(middles.tolist()).any()
 
 
-def test_what_becomes_of_rules_is_told(fitted):
+def test_describe_lists_the_rules(fitted):
     model, ledger = fitted["mst"]
-    told = model.constraints()
-    assert told[0] == f"constraint kept: {KEPT['dependency']}"
-    assert told[-1].startswith(
+    lines = model.constraints()
+    assert lines[0] == f"constraint kept: {KEPT['dependency']}"
+    assert lines[-1].startswith(
         "so that values keep the constraints, bins have one value each where that is needed: wage"
     )
-    assert f"  {told[0]}" in model.describe().splitlines()
+    assert f"  {lines[0]}" in model.describe().splitlines()
     sample = model.sample(100, seed=0)
     assert f"- Constraint kept: {KEPT['dependency']}." in list(privacy_statement(model, sample, ledger))
     assert "<h2>Constraints</h2>" in release_page(model, sample, ledger)
@@ -169,7 +169,7 @@ def test_a_rule_against_rows_alike_is_named_as_not_enforced(tmp_path):
     assert "  constraint not enforced: t1.wage == t2.wage" in model.describe().splitlines()
 
 
-def test_rules_that_leave_no_row_are_told_when_the_table_is_read(tmp_path):
+def test_rules_that_leave_no_row_are_refused_at_reading(tmp_path):
     rules = ["t1.town == 'A' and t2.loss >= 0", "t1.town == 'B' and t2.loss >= 0", "t1.town == 'C' and t2.loss >= 0"]
     with pytest.raises(gl.errors.SchemaError, match=r"leave no possible row\n  Try: check them for conflicts"):
         private(people().with_columns(pl.col("town").fill_null("A")), schema(*rules), tmp_path)
@@ -182,7 +182,7 @@ def test_rules_beyond_the_cap_are_kept_in_sampling(tmp_path):
     assert broken(model.sample(900, seed=0)) == [0]
 
 
-def test_independent_columns_keep_their_own_laws_on_average(tmp_path):
+def test_independent_columns_keep_their_marginals_on_average(tmp_path):
     """The partner of a job is drawn by chance: the most frequent town for all would leave no other."""
     table = private(people(), schema(SOFT), tmp_path, budget=gl.Budget(2.0, 1e-6))
     rows = gl.Independent().fit(table, spend=table.ledger.left).sample(900, seed=0)
@@ -194,8 +194,8 @@ def test_independent_columns_keep_their_own_laws_on_average(tmp_path):
 
 
 def softened(weight, tmp_path, *, method="mst", missing=None, budget=None):
-    told = gl.Schema("people", COLUMNS, constraints=[Constraint(SOFT, weight=weight)])
-    table = private(people(), told, tmp_path, budget=budget or gl.Budget(20.0, 1e-6))
+    schema = gl.Schema("people", COLUMNS, constraints=[Constraint(SOFT, weight=weight)])
+    table = private(people(), schema, tmp_path, budget=budget or gl.Budget(20.0, 1e-6))
     return METHODS[method](**({} if missing is None else {"missing": missing})).fit(
         table, spend=table.ledger.left
     ), table
@@ -258,7 +258,7 @@ def test_pure_budgets_learn_weights_too(tmp_path):
     assert set(model.facts.broken) == {SOFT}
 
 
-def test_a_law_in_which_every_row_breaks_a_rule_still_has_samples():
+def test_a_distribution_in_which_every_row_breaks_a_rule_has_samples():
     """What is chosen by mass may be nothing, or contradict another rule: then around a row that is possible."""
     schema = gl.Schema(
         "t",

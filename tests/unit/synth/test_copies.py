@@ -49,7 +49,7 @@ def test_a_file_keeps_what_the_model_is_learned_from(method, missing, tmp_path):
         for place in range(3):
             assert np.allclose(learned.filled.marginal([place]), model.filled.marginal([place]), atol=1e-6)
     pairs = zip(model.copies(2, seed=4), loaded.copies(2, seed=4), strict=True)
-    assert all(np.array_equal(one.codes, other.codes) for one, other in pairs)
+    assert all(np.array_equal(first.codes, other.codes) for first, other in pairs)
 
 
 @pytest.mark.parametrize("method", KEEPING)
@@ -68,10 +68,10 @@ def test_a_file_of_version_2_opens_and_has_no_copies(tmp_path):
     model = fitted("mst", tmp_path)
     model.save(tmp_path / "m")
     with zipfile.ZipFile(tmp_path / "m") as new:
-        inside = {name: new.read(name) for name in new.namelist() if not name.startswith("evidence/")}
-    head = json.loads(inside["model.json"]) | {"version": 2}
+        members = {name: new.read(name) for name in new.namelist() if not name.startswith("evidence/")}
+    head = json.loads(members["model.json"]) | {"version": 2}
     with zipfile.ZipFile(tmp_path / "old", "w") as old:
-        for name, content in (inside | {"model.json": json.dumps(head)}).items():
+        for name, content in (members | {"model.json": json.dumps(head)}).items():
             old.writestr(name, content)
     loaded = gl.load(tmp_path / "old")
     assert len(loaded.sample(10, seed=1)) == 10
@@ -101,14 +101,14 @@ def test_copies_are_written_together_or_one_by_one(tmp_path):
     assert [path.name for path in paths] == ["copy-1.csv", "copy-2.csv"]
     assert np.array_equal(Table.read(paths[1], SCHEMA).codes, copies[1].codes)
     with pytest.raises(
-        gl.errors.ReadError, match="folder holds other files"
+        gl.errors.ReadError, match="folder must be an empty folder"
     ):  # two calls' copies would be pooled as one
         copies.write(tmp_path / "folder")
 
 
-def test_progress_is_told_copy_by_copy(tmp_path):
-    told = []
-    copies = fitted("mst", tmp_path).copies(2, seed=1, progress=lambda *what: told.append(what))
-    assert told == []
+def test_progress_is_reported_for_each_copy(tmp_path):
+    calls = []
+    copies = fitted("mst", tmp_path).copies(2, seed=1, progress=lambda *what: calls.append(what))
+    assert calls == []
     assert len(list(copies)) == len(copies.replicates) == 2
-    assert told == [(phase, done, 2) for phase in ("copies", "replicates") for done in (0, 1, 2)]
+    assert calls == [(phase, done, 2) for phase in ("copies", "replicates") for done in (0, 1, 2)]

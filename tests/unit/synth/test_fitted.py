@@ -50,12 +50,12 @@ def of_a_test(tmp_path):
 def changed(path, change):
     """The file of a model with another head."""
     with zipfile.ZipFile(path) as old:
-        inside = {name: old.read(name) for name in old.namelist()}
-    head = json.loads(inside["model.json"])
+        members = {name: old.read(name) for name in old.namelist()}
+    head = json.loads(members["model.json"])
     change(head)
-    inside["model.json"] = json.dumps(head).encode()
+    members["model.json"] = json.dumps(head).encode()
     with zipfile.ZipFile(path, "w") as new:
-        for name, content in inside.items():
+        for name, content in members.items():
             new.writestr(name, content)
     return path
 
@@ -66,7 +66,7 @@ def test_facts_come_back_from_json_as_they_were(epsilon):
     assert Facts.from_json(json.loads(json.dumps(facts.to_json(), allow_nan=False))) == facts
 
 
-def test_private_is_what_the_guarantee_says_whatever_its_words():
+def test_private_follows_the_guarantee_not_its_text():
     assert FACTS.private
     assert replace(FACTS, guarantee=replace(PROMISE, basis="NOT PRIVATE")).private
     assert not replace(FACTS, guarantee=replace(PROMISE, epsilon=math.inf)).private
@@ -100,16 +100,16 @@ def test_a_model_file_of_another_version_is_refused(version, hint, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (lambda head: head.pop("version"), "not a gapless model, or is damaged"),
         (lambda head: head.update(filled="produkt"), r"no distribution called 'produkt'\n  Try: product"),
         (lambda head: head.pop("filled"), "holds no distribution"),
     ],
 )
-def test_a_model_file_that_lacks_a_part_is_refused(change, told, tmp_path):
+def test_a_model_file_that_lacks_a_part_is_refused(change, text, tmp_path):
     of_a_test(tmp_path).save(tmp_path / "m")
-    with pytest.raises(gl.errors.ModelError, match=told):
+    with pytest.raises(gl.errors.ModelError, match=text):
         gl.load(changed(tmp_path / "m", change))
 
 
@@ -193,7 +193,7 @@ def test_every_row_has_what_is_given(models, method, gaps):
 
 
 @pytest.mark.parametrize("method", FILLING)
-def test_the_others_follow_the_law_given_these(models, method):
+def test_the_others_follow_the_conditional_distribution(models, method):
     """Hoeffding: a share of 20,000 independent rows is off by more than 0.02 with probability below 3e-7."""
     model = models(method)
     given = {"age": "50..59", "married": True}
@@ -217,10 +217,8 @@ def test_constraints_hold(models, method):
     assert not young["married"].any()
     married = model.sample(500, seed=1, given={"married": True}).to_polars()
     assert married["age"].min() >= 20
-    told = (
-        r"(hardly any possible row|no row of this model has age = 0\.\.9, married = true)\n  Try: other cells, or fewer"
-    )
-    with pytest.raises(gl.errors.ModelError, match=told):
+    refusal = r"(no row was found that has the given cells|no row of this model has age = 0\.\.9, married = true)"
+    with pytest.raises(gl.errors.ModelError, match=rf"{refusal}.*\n  Try: choose other given cells, or fewer"):
         model.sample(50, given={"age": 7, "married": True})
 
 
@@ -266,9 +264,8 @@ def test_cells_that_a_rule_keeps_apart_are_refused_before_any_row_is_drawn(tmp_p
     monkeypatch.setattr(type(model.filled), "fill", None)
     for gaps in ("filled", "as-observed"):
         for given in ({"zip": "a", "town": "Y"}, {"zip": "d", "other": True}):
-            with pytest.raises(
-                gl.errors.ModelError, match=r"no row of this model has zip = .*\n  Try: other cells, or fewer"
-            ):
+            refusal = r"no row of this model has zip = .*\n  Try: choose other given cells, or fewer"
+            with pytest.raises(gl.errors.ModelError, match=refusal):
                 model.sample(gaps=gaps, given=given)
 
 
@@ -295,7 +292,7 @@ def test_values_and_cells(models):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "text"),
     [
         ({"ages": 5}, r"no column 'ages' in the schema\n  Try: age"),
         ({"sex": "femal"}, r"column 'sex' has no cell 'femal'\n  Try: female, male"),
@@ -307,8 +304,8 @@ def test_values_and_cells(models):
         ({"moved": "soon"}, r"column 'moved' is compared with 'soon'\n  Try: a date"),
     ],
 )
-def test_what_is_no_public_value_is_refused(models, given, told):
-    with pytest.raises(gl.errors.SchemaError, match=told):
+def test_what_is_no_public_value_is_refused(models, given, text):
+    with pytest.raises(gl.errors.SchemaError, match=text):
         models(gl.MST).sample(3, given=given)
 
 
@@ -319,11 +316,11 @@ def test_nothing_given_is_the_sample_of_before(models):
 
 def test_cells_of_no_probability_are_refused(models):
     model = models(gl.Independent)
-    laws = list(model.filled.probabilities)
-    laws[0] = np.array([1.0, 0.0])
-    sure = replace(model, filled=type(model.filled)(tuple(laws)))
+    marginals = list(model.filled.probabilities)
+    marginals[0] = np.array([1.0, 0.0])
+    sure = replace(model, filled=type(model.filled)(tuple(marginals)))
     with pytest.raises(
-        gl.errors.ModelError, match=r"no row of this model has sex = male\n  Try: other cells, or fewer"
+        gl.errors.ModelError, match=r"no row of this model has sex = male\n  Try: choose other given cells, or fewer"
     ):
         sure.sample(3, given={"sex": "male"})
     assert sure.sample(3, given={"sex": "female"}).rows == 3
@@ -346,11 +343,11 @@ class Constant:
         return cls()
 
 
-def test_a_model_that_cannot_says_so(models):
+def test_a_model_that_cannot_fill_is_refused(models):
     model = replace(models(gl.MST), filled=Constant())
     assert model.sample(3).rows == 3
     with pytest.raises(
-        gl.errors.ModelError, match=r"by mst cannot be drawn from given some cells .*\n  Try: a model by mst, aim"
+        gl.errors.ModelError, match=r"by mst cannot be sampled given some cells .*\n  Try: fit a model by mst, aim"
     ):
         model.sample(3, given={"sex": "male"})
 
@@ -387,13 +384,13 @@ def model(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["s.csv", "s.csv.gz", "s.tsv", "s.parquet"])
 def test_parts_are_the_rows_that_sample_draws(name, model, tmp_path):
-    told = []
+    calls = []
     with mock.patch.object(fitted, "PART_ROWS", 100):
         assert (
-            model.write_sample(tmp_path / name, 250, seed=3, gaps="as-observed", progress=lambda *p: told.append(p))
+            model.write_sample(tmp_path / name, 250, seed=3, gaps="as-observed", progress=lambda *p: calls.append(p))
             == 250
         )
-    assert told == [("sampling", done, 3) for done in range(4)]
+    assert calls == [("sampling", done, 3) for done in range(4)]
     seeds = [fitted._seed_of(3, part) for part in range(3)]
     assert len(set(seeds)) == 3
     assert seeds[0] == 3
@@ -446,16 +443,16 @@ except gl.errors.ReadError as error:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no such limit")
 @pytest.mark.parametrize("name", ["s.csv", "s.csv.gz", "s.parquet"])
-def test_a_full_disk_is_told_and_nothing_is_lost(name, model, tmp_path):
+def test_a_full_disk_is_reported_and_nothing_is_lost(name, model, tmp_path):
     """A limit on the size of files says what a full disk says, but for the word."""
     model.save(tmp_path / "t.model")
     path = tmp_path / name
     path.write_text("old")
-    told = subprocess.run(
+    text = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path / "t.model"), str(path)], capture_output=True, text=True, check=True
     ).stdout
-    assert f"cannot write {path}: File too large" in told
-    assert "remove files to make space on the disk; the old file is intact" in told
+    assert f"cannot write {path}: File too large" in text
+    assert "free space on the disk; the old file is intact" in text
     assert path.read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "t.model"])
 
@@ -530,7 +527,7 @@ def test_names_stand_on_spokes_and_have_room(columns):
     assert width / 2 > radius + 12 + 7 * max(map(len, names))
 
 
-def test_of_very_many_lines_the_weakest_are_left_out_and_it_says_so():
+def test_of_very_many_lines_the_weakest_are_left_out():
     names = [f"c{number}" for number in range(15)]
     root, lines = parts(draw_structure(names, ring(15, 46)))
     assert len(lines) == 46
@@ -547,9 +544,9 @@ def test_columns_that_belong_together_stand_side_by_side():
     tied = [(0, 3, 0.9), (3, 6, 0.8), (1, 4, 0.9), (4, 7, 0.8), (2, 5, 0.9), (5, 8, 0.8), (0, 1, 0.05), (1, 2, 0.05)]
     root, _ = parts(draw_structure([f"c{number}" for number in range(9)], tied))
     order = [int(text.split()[0][1:]) for text in texts(root) if re.match(r"c\d", text)]
-    for one, other, strength in tied:
+    for first, other, strength in tied:
         if strength > 0.1:
-            assert abs(order.index(one) - order.index(other)) in (1, 8)
+            assert abs(order.index(first) - order.index(other)) in (1, 8)
 
 
 def test_no_edges_and_odd_names():

@@ -39,7 +39,7 @@ def test_shares_of_one_batch(tmp_path):
 
 
 @pytest.mark.parametrize(("missing", "times"), [("extended", 0), ("observed", 1), ("complete-rows", 1)])
-def test_the_number_of_rows_is_paid_for_once_and_only_where_marginals_do_not_tell_it(missing, times, tmp_path):
+def test_the_number_of_rows_is_paid_once_and_only_where_needed(missing, times, tmp_path):
     table = table_of(tmp_path)
     fitting = fitting_of(table, missing)
     spend = fitting.prepare()
@@ -51,7 +51,7 @@ def test_the_number_of_rows_is_paid_for_once_and_only_where_marginals_do_not_tel
     assert [measured.counts.sum() for measured in fitting.scaled_tables] == pytest.approx([len(ROWS)] * 2)
 
 
-def test_columns_of_one_cell_tell_nothing(tmp_path):
+def test_constant_columns_are_not_measured(tmp_path):
     """x2 has one level, and two cells with its gap."""
     assert fitting_of(table_of(tmp_path)).columns == [(0,), (1,)]
     assert fitting_of(table_of(tmp_path), "extended").columns == [(0,), (1,), (2,)]
@@ -72,8 +72,8 @@ class Trained(Synthesizer):
         spend = fitting.prepare()
         fitting.measure([(0,)], spend * 0.1)
         fitting.release([(fitting.prepared.gap_patterns(["x1"]), "steps")], fitting.grant.left)
-        laws = Product(tuple(np.full(column.size, 1 / column.size) for column in table.schema.columns))
-        return fitting.fitted(LearnedModel(laws, None, fitting.total), settings={"steps": 1})
+        probabilities = Product(tuple(np.full(column.size, 1 / column.size) for column in table.schema.columns))
+        return fitting.fitted(LearnedModel(probabilities, None, fitting.total), settings={"steps": 1})
 
 
 @pytest.mark.parametrize("missing", ["extended", "observed"])
@@ -94,7 +94,7 @@ def test_what_is_not_declared_is_refused_before_an_imputer_spends(missing, tmp_p
     with pytest.raises(gl.errors.ModelError) as error:
         Trained(missing=missing).fit(table, spend=table.ledger.left)
     assert str(error.value) == (
-        f"Trained.fit: this method does not take missing = {missing!r}\n"
+        f"Trained.fit: this method does not accept missing = {missing!r}\n"
         "  Try: pass missing=Extended(), or pass missing=Observed()"
     )
     assert not table.ledger.entries
@@ -122,7 +122,7 @@ class HalfMade:
 @pytest.mark.parametrize("method", [gl.Independent, gl.MST, gl.AIM, gl.PrivBayes, gl.synth.Auto])
 def test_what_is_no_treatment_is_refused(method, tmp_path):
     table = table_of(tmp_path)
-    with pytest.raises(gl.errors.ModelError, match=r"\.fit: missing = <.*HalfMade"):
+    with pytest.raises(gl.errors.ModelError, match=r"\.fit: missing must be a treatment of gaps, got <.*HalfMade"):
         method(missing=HalfMade()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 

@@ -74,9 +74,9 @@ def test_levels_are_nested_and_end_with_the_cells(cells):
     tree = hierarchy_levels(cells, 2)
     assert np.array_equal(tree[-1], np.arange(cells + 2))
     assert tree[0].max() + 1 <= FANOUT + 2
-    for coarse, fine in pairwise(tree):
-        nodes = {(f, c) for f, c in zip(fine[:cells].tolist(), coarse[:cells].tolist(), strict=True)}
-        assert len(nodes) == fine[cells - 1] + 1  # each node of the finer level has one parent
+    for coarse, finest in pairwise(tree):
+        nodes = {(f, c) for f, c in zip(finest[:cells].tolist(), coarse[:cells].tolist(), strict=True)}
+        assert len(nodes) == finest[cells - 1] + 1  # each node of the finer level has one parent
         assert np.array_equal(np.diff(coarse[cells - 1 :]), [1, 1])  # what is no value stays by itself
 
 
@@ -125,15 +125,15 @@ def test_noise_far_out_on_a_tail_does_not_make_means_and_spreads_too_large():
     tree, cells = hierarchy_levels(4096, 0), np.arange(4096)
     means, spreads = [], []
     for _ in range(40):
-        told = nonnegative_counts([np.bincount(g, weights=counts) + rng.normal(0, 100, g.max() + 1) for g in tree], 100)
-        mean = told @ cells / told.sum()
+        rows = nonnegative_counts([np.bincount(g, weights=counts) + rng.normal(0, 100, g.max() + 1) for g in tree], 100)
+        mean = rows @ cells / rows.sum()
         means.append(mean)
-        spreads.append(np.sqrt(told @ (cells - mean) ** 2 / told.sum()))
+        spreads.append(np.sqrt(rows @ (cells - mean) ** 2 / rows.sum()))
     assert np.mean(means) == pytest.approx(19.5, rel=0.25)
     assert np.median(spreads) == pytest.approx(11.5, rel=0.25)
 
 
-def test_a_tree_tells_the_line_better_than_a_flat_table_of_the_same_price():
+def test_a_hierarchy_is_more_accurate_than_a_flat_table_of_the_same_price():
     """On a skewed line with a spike; by the largest error of a cumulative share, mean of 20 runs: 5 times, not 2."""
     rng = np.random.default_rng(0)
     counts = np.exp(-np.arange(1024) / 60) * 300
@@ -142,11 +142,11 @@ def test_a_tree_tells_the_line_better_than_a_flat_table_of_the_same_price():
     errors = np.zeros(2)
     for _ in range(20):
         noise = 30 * np.sqrt(len(tree))
-        told = nonnegative_counts(
+        rows = nonnegative_counts(
             [np.bincount(g, weights=counts) + rng.normal(0, noise, g.max() + 1) for g in tree], noise
         )
         flat = np.maximum(counts + rng.normal(0, 30, 1024), 0)
-        for place, found in enumerate((told, flat)):
+        for place, found in enumerate((rows, flat)):
             errors[place] += np.abs(np.cumsum(found / found.sum() - counts / counts.sum())).max()
     assert 2 * errors[0] < errors[1]
 
@@ -164,21 +164,23 @@ def test_bins_grow_with_what_noise_allows():
 # ---------------------------------------------------------------------- fits
 
 
-WAYS = ("extended", "observed", "complete-rows", "impute-distribution")
-LONG = {*product(("kamino", "misgan", "mixture"), WAYS[2:])}  # bins are learned in the same way as with fewer gaps
+TREATMENTS = ("extended", "observed", "complete-rows", "impute-distribution")
+LONG = {  # bins are learned in the same way as with fewer gaps
+    *product(("kamino", "misgan", "mixture"), TREATMENTS[2:])
+}
 FITS = [
-    pytest.param(name, way, marks=pytest.mark.slow if (name, way) in LONG else ())
-    for name, way in product(TRIED, WAYS)
-    if name != "auto" and takes(name, way)
+    pytest.param(name, missing, marks=pytest.mark.slow if (name, missing) in LONG else ())
+    for name, missing in product(TRIED, TREATMENTS)
+    if name != "auto" and takes(name, missing)
 ]
 
 
 @pytest.mark.parametrize(("method", "missing"), FITS)
 def test_every_method_learns_bins_and_draws_values_as_they_lie(method, missing, tmp_path):
     table, model = fitted(method, tmp_path, missing=missing)
-    told = [entry.what for entry in table.ledger.entries]
-    assert told[0].startswith("pay in ")
-    assert sum(what.startswith("hours in ") for what in told) == len(hierarchy_levels(100, 0))
+    entries = [entry.what for entry in table.ledger.entries]
+    assert entries[0].startswith("pay in ")
+    assert sum(what.startswith("hours in ") for what in entries) == len(hierarchy_levels(100, 0))
     assert model.schema.is_cut_from(SCHEMA)
     assert set(model.within_bin_counts) == {"pay", "hours", "since"}
     assert "40" in model.schema["hours"].cells
@@ -221,7 +223,7 @@ def test_few_values_cost_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["mixture", "mst", "aim", "privbayes"])
-def test_what_a_method_cannot_do_is_told_before_bins_are_paid_for(method, tmp_path):
+def test_what_a_method_cannot_do_is_refused_before_bins_are_paid(method, tmp_path):
     table = private(people(50), SCHEMA, tmp_path)
     with pytest.raises(gl.errors.ModelError, match="cells"):
         METHODS[method](cap_cells=1).fit(table, spend=table.ledger.left)
@@ -229,7 +231,7 @@ def test_what_a_method_cannot_do_is_told_before_bins_are_paid_for(method, tmp_pa
 
 
 @pytest.mark.parametrize("method", ["mst", "aim", "privbayes"])
-def test_a_budget_that_pays_for_no_choice_is_told_before_bins_are_paid_for(method, tmp_path, monkeypatch):
+def test_a_budget_that_pays_for_no_choice_is_refused_before_bins_are_paid(method, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(fitting.ExponentialChoice, "for_loss", lambda loss, _: seen.append(loss) or 1 / 0)
     table = private(people(50), SCHEMA, tmp_path)
@@ -266,7 +268,7 @@ def test_constraints_hold_on_values(tmp_path):
         assert not ((drawn["hours"] < 16) & (drawn["pay"] >= 30000)).any()
 
 
-def test_a_model_fills_tables_that_are_told_by_other_bins(tmp_path):
+def test_a_model_fills_tables_in_other_bins(tmp_path):
     table, model = fitted("mst", tmp_path)
     public = gl.Table.read(people(300, seed=5), SCHEMA)
     filled = model.impute(public, seed=0)

@@ -73,9 +73,9 @@ def others(array):
     yield np.zeros((3, 3))
     yield np.concatenate([np.atleast_1d(array)] * 2)
     if array.dtype.kind in "iuf" and array.size:
-        one = array.copy()
-        one.flat[-1] = 99
-        yield one
+        member = array.copy()
+        member.flat[-1] = 99
+        yield member
 
 
 @pytest.mark.slow

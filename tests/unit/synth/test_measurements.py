@@ -38,11 +38,11 @@ def fitted(method, folder, **settings):
         return METHODS[method](**settings).fit(table, spend=table.ledger.left)
 
 
-def test_shaken_tables_have_their_noise_once_more(tmp_path):
+def test_resampled_tables_have_the_noise_twice(tmp_path):
     measurements = fitted("mst", tmp_path).measurements
-    shaken = [measurements.resampled(np.random.default_rng(number)) for number in range(400)]
+    resampled = [measurements.resampled(np.random.default_rng(number)) for number in range(400)]
     for place, table in enumerate(measurements.tables):
-        moves = np.array([other.tables[place].counts - table.counts for other in shaken])
+        moves = np.array([other.tables[place].counts - table.counts for other in resampled])
         assert moves.std() == pytest.approx(table.noise_std, rel=0.15)
         assert abs(moves.mean()) < 6 * table.noise_std / np.sqrt(moves.size)
 
@@ -64,10 +64,10 @@ def test_values_of_other_rows_are_counted_in_the_bins_of_their_rows(tmp_path):
     wage = model.schema["wage"]
     codes = np.full((5000, 1), wage.size - 1)
     *_, leaves = model.measurements.measure_rows(codes, model.schema, np.random.default_rng(1)).bin_hierarchy
-    inside = wage.finest.regroup(wage)[:200] == wage.size - 1
+    is_last_bin = wage.finest.regroup(wage)[:200] == wage.size - 1
     noise = leaves.noise_std * np.sqrt(200)
-    assert abs(leaves.counts[inside].sum() - 5000) < 6 * noise
-    assert abs(leaves.counts[~inside].sum()) < 6 * noise
+    assert abs(leaves.counts[is_last_bin].sum() - 5000) < 6 * noise
+    assert abs(leaves.counts[~is_last_bin].sum()) < 6 * noise
     assert noise < 100
 
 

@@ -1,4 +1,4 @@
-"""AIM: choose the worst-described marginal, measure it, fit, and again."""
+"""AIM: in each round choose the marginal that the model fits worst, measure it, and fit the model again."""
 
 from __future__ import annotations
 
@@ -21,37 +21,40 @@ from gapless.synth.marginal.selection import MarginalSelection, within_cap
 from gapless.text import plural
 from gapless.types import Floats
 
-COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
-ALWAYS_SHARE = 0.5  # of the rest, for tables that are measured for certain
-CHOICE_SHARE = 0.1  # of each round
-ROUNDS_PER_COLUMN = 4  # to begin with; annealing makes them fewer
-REFITS = 60  # wide tables choose several marginals between two fits
-SWEEPS = 3  # at the most, between two choices
-POOL = 3000  # candidates looked at between two fits
+COLUMNS_SHARE = 0.1  # of the budget, for the one-way marginals
+ALWAYS_SHARE = 0.5  # of the rest, for the marginals in `always`
+CHOICE_SHARE = 0.1  # of each round, for its choice
+ROUNDS_PER_COLUMN = 4  # at the start; annealing reduces the number of rounds
+REFITS = 60  # most fits in all; wide tables choose several marginals between two fits
+SWEEPS = 3  # most sweeps of a fit between two choices
+POOL = 3000  # most candidates scored between two fits
+_EXAMPLE_WORKLOAD = Hint("pass ", Argument("workload", {("age", "sex"): 1.0}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AIM(Synthesizer):
-    r"""Adaptive and iterative: measure where the model is worst, as long as that is more than noise.
+    r"""Adaptive and iterative mechanism: measure the marginals that the model fits worst.
 
-    Every column is measured first. Then, round by round, the exponential mechanism chooses among the marginals of the
-    workload that keep the junction tree small, by :math:`w (\tfrac12\lVert c - |c|\,p\rVert_1 - o)`: how far the
-    marginal's counts are from the model's probabilities, less the error that noise would bring. A measurement that
-    shows nothing beyond noise doubles the share of the following rounds (annealing).
+    All one-way marginals are measured first. Then, in each round, the exponential mechanism chooses a marginal among
+    those of the workload that keep the junction tree small. The score is
+    :math:`w (\tfrac12\lVert c - |c|\,p\rVert_1 - o)`: the distance of the marginal's counts c from the model's
+    probabilities p, less the error o that noise would add. If a measurement shows nothing beyond noise, the share of
+    the following rounds doubles (annealing).
 
-    With `Extended()` every row counts. With `missing=Observed()` it is the AIM on partial marginals of [MD], but for
-    the score: which rows are observed may depend on a column, so the counts of the column that explains the most are
-    taken as they are, and the rest is scored (`Workload.conditional_misfit`).
+    With `Extended()` every row counts. With `missing=Observed()` it is the AIM on partial marginals of [MD], with
+    another score. Which rows are observed may depend on a column. So the score takes the counts of the column that
+    explains most as given, and compares the rest (`Workload.conditional_misfit`).
 
-    Guarantee: the releases are one batch of marginals of one column, one batch of those in `always`, and in each round
-    a choice and a marginal. Everything else, the share of a round included, follows from released values.
+    Guarantee: the releases are one batch of one-way marginals, one batch of the marginals in `always`, and in each
+    round a choice and a marginal. Everything else, including the share of a round, is a function of released values.
 
     Args:
-        missing: what to do about gaps.
-        workload: marginals and their weights; by default all pairs of columns alike.
-        always: sets of columns that are measured for certain, by those who know their analysis beforehand: estimates
-            from each have intervals (`gapless.pool`). Half of what is left after the columns is theirs, in even shares.
-        cap_cells: the largest junction tree.
+        missing: how to treat gaps.
+        workload: marginals and their weights; by default all pairs of columns with equal weights.
+        always: sets of columns to measure jointly in any case, for an analysis that is known in advance: estimates
+            from them have confidence intervals (`gapless.pool`). They share half of the budget that is left after the
+            one-way marginals.
+        cap_cells: the largest junction tree, in cells.
 
     References: McKenna, Mullins, Sheldon, Miklau 2022; the score is self-normalised (PRIVACY C3).
     """
@@ -64,11 +67,11 @@ class AIM(Synthesizer):
     cap_cells: int = 400_000
 
     def check(self, context: FitContext) -> None:
-        """Refuse tables that do not fit, a column that fits in no marginal, and a budget that pays for no choice."""
-        always = self.certain(context.schema)
-        if (price := cells(context.sizes, always)) > self.cap_cells and always:
+        """Refuse marginals or columns that are too large, and a budget that cannot pay for a choice."""
+        always = self.always_measured(context.schema)
+        if (needed := cells(context.sizes, always)) > self.cap_cells and always:
             raise ModelError(
-                f"AIM.fit: the tables that are always measured need a junction tree of {price:,} cells; "
+                f"AIM.fit: the tables that are always measured need a junction tree of {needed:,} cells; "
                 f"the cap is {self.cap_cells:,}",
                 hint=Hint("pass fewer of them as ", Argument("always"))
                 | Hint("use fewer levels or bins for their columns")
@@ -78,24 +81,25 @@ class AIM(Synthesizer):
             rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
             context.check_choice_budget(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(context.sizes)))
 
-    def certain(self, schema: Schema) -> list[Marginal]:
-        """The tables that are measured for certain, by position."""
+    def always_measured(self, schema: Schema) -> list[Marginal]:
+        """Return the marginals in `always`, by column position."""
         if isinstance(self.always, str) or any(isinstance(names, str) for names in self.always):
             raise ModelError(
-                f"AIM.fit: always = {self.always!r}", hint=Hint("pass ", Argument("always", [("age", "income")]))
+                f"AIM.fit: always must be a list of tuples of column names, got {self.always!r}",
+                hint=Hint("pass ", Argument("always", [("age", "income")])),
             )
         return list(dict.fromkeys(tuple(sorted(schema.positions(names))) for names in self.always))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Measure the columns and what is asked for, then choose, measure and fit until `spend` is used up."""
+        """Measure the columns and `always`, then choose, measure and fit until `spend` is used up."""
         selection = MarginalSelection(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         weights = _closure(table.schema, self.workload)
-        always = selection.nontrivial(self.certain(table.schema))
+        always = selection.nontrivial(self.always_measured(table.schema))
         for marginal in always:
             weights.setdefault(marginal, 1.0)
         selection.offer(weights)
         budget = selection.prepare()
-        if not selection.candidates:  # there is one column, or no other has more than one cell
+        if not selection.candidates:  # fewer than two columns have more than one cell
             selection.measure_columns(budget)
             return selection.conclude({"rounds": 0})
         selection.notify("counting", 0, 1)
@@ -106,58 +110,60 @@ class AIM(Synthesizer):
         settings = {"rounds": len(chosen) - len(always), "marginals": len(set(chosen))}
         if always:
             settings["always measured"] = len(always)
-        return selection.conclude(settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
+        return selection.conclude(settings, limits=_workload_limits(tree, weights, chosen, self.cap_cells))
 
     def _run_rounds(
         self, selection: MarginalSelection, weights: Mapping[Marginal, float], always: Sequence[Marginal]
     ) -> tuple[list[Marginal], JunctionTree]:
-        """Choose and measure one marginal a round, until the grant is used up.
+        """Choose and measure one marginal per round, until the grant is used up.
 
         The model is fitted again after `per_fit` rounds. If none of them showed more than noise, the share of a round
         doubles (annealing).
 
         Returns:
-            All marginals that were measured, `always` first, and their junction tree.
+            All measured marginals, `always` first, and their junction tree.
         """
         grant, columns = selection.grant, len(selection.sizes)
         budget = grant.left
         share = budget / (ROUNDS_PER_COLUMN * columns)
         per_fit = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
         model, tree = selection.fit(), junction_tree(selection.sizes, always)
-        chosen, turn, last = list(always), 0, False
-        while not last:
-            # The tree may grow with the budget that is used: early choices must not take all the room.
+        chosen, turn, is_last = list(always), 0, False
+        while not is_last:
+            # The tree may grow in proportion to the budget spent, so that early choices do not fill it.
             limit = self.cap_cells * min(1.0, 1 - (grant.left - share).value / budget.value)
             small = _within(tree, selection.candidates, chosen, limit) or chosen or selection.candidates
-            # What was measured twice and is not followed by the model would teach it nothing a third time.
+            # A marginal that was measured twice and still does not fit would not improve with a third measurement.
             stuck = {marginal for marginal in model.unexplained if chosen.count(marginal) > 1}
             candidates = _pool([m for m in dict.fromkeys(small) if m not in stuck] or small, turn)
             expected = model.marginals(candidates)
             scores = _scores(selection, candidates, expected, weights, model.total, share)
-            waiting, informative = list(range(len(candidates))), False
+            open_places, is_informative = list(range(len(candidates))), False
             for _ in range(per_fit):
                 number = len(chosen) - len(always) + 1
                 selection.notify(f"round {number}", round(100 * (1 - grant.left.value / budget.value)), 100)
-                last = not (share * 2).fits_in(grant.left)
-                choice = (grant.left if last else share) * CHOICE_SHARE
-                among = selection.workload.restrict(scores, waiting)
-                place = waiting.pop(selection.choose(among, choice, what=f"choice {number}"))
-                (measured,) = selection.measure([candidates[place]], grant.left if last else share - choice)
+                is_last = not (share * 2).fits_in(grant.left)
+                choice = (grant.left if is_last else share) * CHOICE_SHARE
+                among = selection.workload.restrict(scores, open_places)
+                place = open_places.pop(selection.choose(among, choice, what=f"choice {number}"))
+                (measured,) = selection.measure([candidates[place]], grant.left if is_last else share - choice)
                 chosen.append(measured.columns)
-                informative |= _beyond_noise(measured, expected[place])
+                is_informative |= _beyond_noise(measured, expected[place])
                 tree = junction_tree(selection.sizes, set(chosen))
-                still = set(_within(tree, [candidates[p] for p in waiting], chosen, limit)) if per_fit > 1 else set()
-                waiting = [p for p in waiting if candidates[p] in still]
-                if last or not waiting:
+                fitting = set(_within(tree, [candidates[p] for p in open_places], chosen, limit)) if per_fit > 1 else ()
+                open_places = [p for p in open_places if candidates[p] in fitting]
+                if is_last or not open_places:
                     break
-            if not last:
+            if not is_last:
                 model, turn = selection.fit(start=model, sweeps=SWEEPS), turn + 1
-                share = share if informative else share * 2
+                share = share if is_informative else share * 2
         return chosen, tree
 
 
-def _no_room(tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequence[Marginal], cap: int) -> list[str]:
-    """What part of the workload would make the tree larger than it may be, whatever the budget, in words."""
+def _workload_limits(
+    tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequence[Marginal], cap: int
+) -> list[str]:
+    """Describe the part of the workload that would exceed the largest tree at any budget."""
     asked = [marginal for marginal in weights if all(tree.sizes[c] > 1 for c in marginal)]
     left = set(asked).difference(_within(tree, asked, chosen, cap))
     if not left:
@@ -172,7 +178,7 @@ def _no_room(tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequ
 def _within(
     tree: JunctionTree, marginals: Sequence[Marginal], chosen: Sequence[Marginal], limit: float
 ) -> list[Marginal]:
-    """The marginals with which the tree keeps within the limit; those chosen before cost nothing."""
+    """Return the marginals with which the tree stays within the limit; those chosen before are free."""
     known, growth = set(chosen), cell_growth(tree)
 
     def fits(marginal: Marginal) -> bool:
@@ -185,30 +191,32 @@ def _within(
 
 
 def _pool(candidates: Sequence[Marginal], turn: int) -> list[Marginal]:
-    """At most POOL of the candidates, others at each turn: a wide table has too many pairs to look at all of them."""
+    """Return at most POOL candidates, different ones at each turn: a wide table has too many pairs to score all."""
     step = math.ceil(len(candidates) / POOL)
     return list(candidates[turn % step :: step])
 
 
 def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -> dict[Marginal, float]:
-    """The candidates and their weights: all subsets of two or more columns of the marginals asked for.
+    """Return the candidates and their weights: all subsets of two or more columns of the workload's marginals.
 
-    A candidate weighs as much as the columns it shares with the workload, the heaviest weighing 1.
+    The weight of a candidate is the sum, over the workload, of weight times number of shared columns. The largest is 1.
     """
     if workload is None:
         return dict.fromkeys(combinations(range(len(schema.columns)), 2), 1.0)
     if not isinstance(workload, Mapping):
-        raise ModelError(f"the workload is a {type(workload).__name__}", hint='{("age", "sex"): 1.0}')
+        raise ModelError(
+            f"workload must map tuples of column names to weights, got a {type(workload).__name__}",
+            hint=_EXAMPLE_WORKLOAD,
+        )
     asked: dict[Marginal, float] = {}
     for names, weight in workload.items():
         marginal = tuple(sorted(schema.positions(names)))
         asked[marginal] = asked.get(marginal, 0.0) + float(weight)
     heaviest = sum(map(len, asked)) * sum(asked.values())
-    good = all(weight > 0 for weight in workload.values()) and math.isfinite(heaviest)
-    if not asked or not good:
+    if not asked or not all(weight > 0 for weight in workload.values()) or not math.isfinite(heaviest):
         raise ModelError(
-            "the workload has no marginal, or a weight that is not positive and finite",
-            hint='{("age", "sex"): 1.0}',
+            "workload must have at least one marginal, and every weight must be positive and finite",
+            hint=_EXAMPLE_WORKLOAD,
         )
     candidates = {
         part for marginal in asked for many in range(2, len(marginal) + 1) for part in combinations(marginal, many)
@@ -229,9 +237,10 @@ def _scores(
     total: float,
     share: Loss,
 ) -> Private[Floats, Linf]:
-    """How much each candidate would teach the model beyond the noise of its measurement.
+    """Return the sealed scores: the misfit of each candidate beyond the noise of its measurement.
 
-    Where rows with gaps are left out, candidates count different rows, and what that does to a column is no lesson.
+    Where rows with gaps are left out, candidates count different rows. The conditional misfit ignores the change in
+    columns that comes from that.
     """
     noise = for_counts(share * (1 - CHOICE_SHARE), selection.workload.counts(candidates[0]).distance)
     misfit = selection.workload.misfit if selection.extended else selection.workload.conditional_misfit
@@ -239,16 +248,16 @@ def _scores(
         candidates,
         expected,
         np.array([weights[candidate] for candidate in candidates]),
-        np.array([_noise_error(law * total, noise.noise_std) for law in expected]),
+        np.array([_noise_error(probabilities * total, noise.noise_std) for probabilities in expected]),
     )
 
 
 def _noise_error(expected: Floats, noise_std: float) -> float:
-    """The error that noise would bring to a marginal: √(2/π) σ a cell, but no more than the model expects in it."""
+    """Return the L1 error that noise adds to a marginal: √(2/π) σ per cell, at most the expected count of the cell."""
     return 0.5 * float(np.minimum(math.sqrt(2 / math.pi) * noise_std, expected).sum())
 
 
 def _beyond_noise(measured: Measurement, expected: Floats) -> bool:
-    """Whether a measurement is further from what was expected than noise alone would be, on average."""
+    """Return whether a measurement is further from the expected counts than noise alone would be on average."""
     off = (measured.counts - measured.counts.sum() * expected) / measured.noise_std
     return float((off**2).sum()) > measured.counts.size

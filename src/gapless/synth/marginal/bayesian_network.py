@@ -1,16 +1,16 @@
-r"""A Bayesian network: columns in an order, each with its law given a few of those before it.
+r"""Bayesian networks: each column has a distribution given a few earlier columns, its parents.
 
 .. math:: p(x) = \prod_i p(x_i \mid \pi_i)
 
-A parent may enter coarser than it is, its cells merged by a public map of codes: so a column can have several wide
-parents without a table that no noise leaves readable.
+A public map of codes may merge the cells of a parent. So a column can have several wide parents, and its table still
+has few enough cells for the noise.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,14 +26,14 @@ from gapless.types import Codes, Floats, Integers
 
 __all__ = ["Axes", "BayesianNetwork", "JointStartNetwork", "Node", "conditional", "fit_tables", "joint_start_size"]
 
-CAP_CELLS = 20_000_000  # of the junction tree on which a marginal is computed
+CAP_CELLS = 20_000_000  # of the largest junction tree on which a marginal is computed
 SWEEPS = 10  # of Gibbs sampling
-_CELLS = 1 << 22  # its working memory
+_CELLS = 1 << 22  # of the working memory of Gibbs sampling
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A column, the columns on which it depends, and for each of these the codes that take the place of its own."""
+    """A column, its parents, and for each parent the merged code of each of its cells."""
 
     column: int
     parents: tuple[int, ...] = ()
@@ -41,11 +41,11 @@ class Node:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The cells of each parent as they are merged."""
+        """The number of merged cells of each parent."""
         return tuple(int(codes.max()) + 1 for codes in self.merged)
 
     def cut(self, sizes: Sequence[int]) -> Node:
-        """The same node where each column has only its first cells."""
+        """Return the same node for columns with only their first cells."""
         merged = tuple(codes[: sizes[parent]] for parent, codes in zip(self.parents, self.merged, strict=True))
         return Node(self.column, self.parents, merged)
 
@@ -56,7 +56,8 @@ class BayesianNetwork:
     Args:
         sizes: the number of cells of each column.
         nodes: every column once, after its parents.
-        laws: for each node one axis per parent, merged, and a last one for the column: probabilities given the parents.
+        probabilities: for each node the conditional probabilities, one axis per merged parent and a last one for the
+            column.
 
     >>> rain, wet = Node(1), Node(0, (1,), (np.array([0, 1]),))
     >>> network = BayesianNetwork((2, 2), [rain, wet], [np.array([0.8, 0.2]), np.array([[0.9, 0.1], [0.0, 1.0]])])
@@ -72,41 +73,42 @@ class BayesianNetwork:
         self.probabilities = tuple(probabilities)
         if sorted(node.column for node in self.nodes) != list(range(len(self.sizes))):
             raise ModelError(
-                f"a network of {plural(len(self.sizes), 'column')} needs a node for each", hint="every column once"
+                f"a network of {plural(len(self.sizes), 'column')} needs a node for each", hint="pass every column once"
             )
         before: set[int] = set()
-        for node, law in zip(self.nodes, self.probabilities, strict=True):
+        for node, table in zip(self.nodes, self.probabilities, strict=True):
             fits = [len(codes) for codes in node.merged] == [self.sizes[parent] for parent in node.parents]
-            if not fits or not before.issuperset(node.parents) or law.shape != (*node.shape, self.sizes[node.column]):
+            if not fits or not before.issuperset(node.parents) or table.shape != (*node.shape, self.sizes[node.column]):
                 raise ModelError(
-                    f"column {node.column} cannot follow parents {node.parents} by a law of shape {law.shape}",
-                    hint="parents first; one axis for each, then one for the column itself",
+                    f"column {node.column} cannot have parents {node.parents} and probabilities of shape {table.shape}",
+                    hint="put parents first, and give one axis to each parent and a last one to the column",
                 )
             before.add(node.column)
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        """Rows × columns of codes, column by column, each given its parents.
+        """Draw rows × columns of codes, column by column, each given its parents.
 
-        Rows alike in their parents get a column's cells as near to its law as whole numbers are, in random order.
+        Among rows with the same parent cells, counts of a column are its expected counts, rounded; their order is
+        random.
         """
         codes = np.empty((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         return self._draw(codes, 0, rng)
 
     def _draw(self, codes: Codes, first: int, rng: np.random.Generator) -> Codes:
-        """Draw the columns of all nodes from the first one on."""
-        for node, law in zip(self.nodes[first:], self.probabilities[first:], strict=True):
+        """Draw the columns of all nodes from the node `first` on."""
+        for node, table in zip(self.nodes[first:], self.probabilities[first:], strict=True):
             groups = np.zeros(len(codes), dtype=np.int64)
             for parent, merged, many in zip(node.parents, node.merged, node.shape, strict=True):
                 groups = groups * many + merged[codes[:, parent]]
-            codes[:, node.column] = systematic_by_group(law.reshape(-1, law.shape[-1]), groups, rng)
+            codes[:, node.column] = systematic_by_group(table.reshape(-1, table.shape[-1]), groups, rng)
         return codes
 
     def fill(self, given: Integers, chance: UniformDraws) -> Integers:
-        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+        """Draw the codes that are -1 given the other codes of each row: a function of each row and its random draws.
 
-        Gibbs sampling. The missing cells of a row are first drawn column by column given their parents; then, SWEEPS
-        times, each is drawn anew from its law given all other cells of the row. Cells that decide each other and are
-        both missing stay as they were first drawn.
+        Gibbs sampling: missing cells are first drawn column by column given their parents. Then, in SWEEPS sweeps, each
+        is drawn given all other cells of the row. If two missing cells determine each other, they keep their first
+        draws.
         """
         codes = np.maximum(given, 0)
         for sweep in range(1 + SWEEPS):
@@ -121,7 +123,7 @@ class BayesianNetwork:
         return codes
 
     def _weights(self, place: int, codes: Integers, *, children: bool) -> Floats:
-        """For each row the law of a node given its parents and, if asked for, times what its children say."""
+        """Return, for each row, the weights of a node's cells given its parents and, if asked for, its children."""
         node = self.nodes[place]
         every = np.arange(self.sizes[node.column])[None, :]
 
@@ -129,46 +131,46 @@ class BayesianNetwork:
             return every if column == node.column else codes[:, column, None]
 
         weights = np.ones((len(codes), every.size))
-        for other, law in zip(self.nodes, self.probabilities, strict=True):
+        for other, table in zip(self.nodes, self.probabilities, strict=True):
             if other is node or (children and node.column in other.parents):
                 merged = (m[entries(parent)] for parent, m in zip(other.parents, other.merged, strict=True))
-                weights *= law[(*merged, entries(other.column))]
+                weights *= table[(*merged, entries(other.column))]
         return weights
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """The probabilities of each combination of cells of these columns, exactly: from them and their ancestors.
+        """Compute the exact probabilities of all combinations of cells of these columns, from their ancestors.
 
         Raises:
-            ModelError: A table on the way would have too many cells.
+            ModelError: An intermediate table would have too many cells.
         """
         needed, family = set(columns), []
-        for node, law in zip(reversed(self.nodes), reversed(self.probabilities), strict=True):
+        for node, table in zip(reversed(self.nodes), reversed(self.probabilities), strict=True):
             if node.column in needed:
                 needed |= set(node.parents)
-                family.append((node, law))
+                family.append((node, table))
         axes = Axes(self.sizes, [node for node, _ in family])
-        tables = axes.ties | {key: law for key, (_, law) in zip(axes.tables, family, strict=True)}
-        if (price := cells(axes.sizes, tables)) > CAP_CELLS:
+        tables = axes.ties | {key: table for key, (_, table) in zip(axes.tables, family, strict=True)}
+        if (needed := cells(axes.sizes, tables)) > CAP_CELLS:
             raise ModelError(
-                f"the marginal of columns {tuple(columns)} would need {price:,} cells",
-                hint="count it in a large sample instead",
+                f"the marginal of columns {tuple(columns)} would need {needed:,} cells; the cap is {CAP_CELLS:,}",
+                hint="use counts of a large sample instead",
             )
         with np.errstate(divide="ignore"):
             potentials = {tuple(sorted(key)): np.log(table).transpose(np.argsort(key)) for key, table in tables.items()}
         return GraphicalModel(axes.sizes, potentials, 1.0).marginal(columns)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that makes the model, as plain arrays to be saved."""
+        """Return the arrays that a model file keeps."""
         arrays: dict[str, NDArray[Any]] = {"sizes": np.array(self.sizes, dtype=np.int64)}
-        for number, (node, law) in enumerate(zip(self.nodes, self.probabilities, strict=True)):
+        for number, (node, table) in enumerate(zip(self.nodes, self.probabilities, strict=True)):
             arrays[f"columns.{number}"] = np.array([node.column, *node.parents], dtype=np.int64)
-            arrays[f"law.{number}"] = law
+            arrays[f"law.{number}"] = table
             arrays |= {f"merged.{number}.{axis}": codes for axis, codes in enumerate(node.merged)}
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BayesianNetwork:
-        """The model that `to_arrays` took apart."""
+        """Rebuild the network from the arrays of a model file."""
         numbers = range(len(arrays["sizes"]))
         nodes = []
         for number in numbers:
@@ -179,16 +181,16 @@ class BayesianNetwork:
 
 
 class JointStartNetwork(BayesianNetwork):
-    """A network whose rows keep its first tables as they were measured.
+    """A network whose first columns are drawn from one graphical model of all their tables.
 
-    A network's own rows have the table of a node only if an earlier one holds its parents together: else these are
-    drawn as if they were independent given theirs. Here the columns of the first nodes are drawn from one graphical
-    model of all their tables, those of the others given their parents.
+    Samples of an ordinary network keep the table of a node only if an earlier table holds all its parents. Otherwise
+    the parents are drawn as conditionally independent. Here the joint start keeps the tables of the first nodes as
+    measured; the other columns are drawn given their parents.
 
     Args:
-        network: the law of every column given its parents.
-        start: of the first nodes' tables; after the columns it may have merged ones.
-        many: how many nodes it holds.
+        network: the distribution of every column given its parents.
+        start: the graphical model of the first nodes' tables; its axes are all columns, then merged ones.
+        many: the number of nodes in the joint start.
     """
 
     def __init__(self, network: BayesianNetwork, start: GraphicalModel, many: int) -> None:
@@ -197,18 +199,18 @@ class JointStartNetwork(BayesianNetwork):
         self.many = many
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        """Rows × columns of codes, the tables of the first nodes as near to the model's as whole numbers are."""
+        """Draw rows × columns of codes; the tables of the first nodes are near the expected ones."""
         codes = np.asfortranarray(self.start.sample(rows, rng)[:, : len(self.sizes)])
         return self._draw(codes, self.many, rng)
 
 
 class Axes:
-    """The tables of some nodes over common axes: first all columns, then every merged one, tied to its column.
+    """Common axes for the tables of some nodes: all columns, then an axis for every merged parent.
 
     Attributes:
-        sizes: the cells of each axis.
+        sizes: the number of cells of each axis.
         tables: the axes of each node's table: its parents, then the column.
-        ties: for each column and its merged axis, 1 where the cells belong together.
+        ties: for each column and its merged axis, 1 where the cells belong together, else 0.
     """
 
     def __init__(self, sizes: Sequence[int], nodes: Iterable[Node]) -> None:
@@ -229,12 +231,12 @@ class Axes:
 
     @property
     def structural_zeros(self) -> list[tuple[Marginal, NDArray[np.bool_]]]:
-        """Cells of a column and of its merged axis that never go together."""
+        """For each column and its merged axis, the combinations of cells that cannot occur."""
         return [(key, table == 0) for key, table in self.ties.items()]
 
 
 class NodeTables(NamedTuple):
-    """The probabilities behind each node's counts, and the model of the first ones, if these were fitted together."""
+    """The fitted probabilities of each node's table, and the joint model of the first nodes, if there is one."""
 
     tables: list[Floats]
     start: GraphicalModel | None = None
@@ -250,75 +252,72 @@ def fit_tables(
     cap_cells: int,
     follow_noise: bool = False,
 ) -> NodeTables:
-    """The probabilities behind each node's noisy counts: none negative, and small where only noise was seen.
+    """Estimate probabilities from each node's noisy counts: nonnegative, and small where only noise is visible.
 
     Args:
         sizes: the number of cells of each column.
-        nodes: every column after its parents; then pairs in these that were counted by themselves.
-        counts: for each node one axis per parent, merged, and a last one for the column.
+        nodes: every column after its parents; then pairs within these that were counted separately.
+        counts: for each node one axis per merged parent and a last one for the column.
         noise: the `noise_std` of each node's counts.
-        total: the number of rows, if all tables count the same ones. Then they are brought to agree on what they share,
-            and those of the first nodes, as many as the cap allows, fitted in one model. None if each counts rows of
-            its own.
+        total: the number of rows, if all tables count the same rows. Then tables are reconciled, and those of the first
+            nodes, as many as the cap allows, are fitted in one model. None if tables count different rows.
         cap_cells: the largest junction tree.
         follow_noise: whether to follow the counts, as in `GraphicalModel.fit`.
     """
     axes, families = Axes(sizes, nodes), nodes[: len({node.column for node in nodes})]
     measured = [Measurement(*table) for table in zip(axes.tables, counts, noise, strict=True)]
-    own, pairs = measured[: len(families)], measured[len(families) :]
+    singles, pairs = measured[: len(families)], measured[len(families) :]
     if total is None:
-        return NodeTables([_fit_alone([table], follow_noise=follow_noise) for table in own])
-    many = joint_start_size(sizes, families, cap_cells)
-    agreed = reconcile(axes.sizes, measured, total) if many < len(own) else {}
+        return NodeTables([_fit_alone([table], follow_noise=follow_noise) for table in singles])
+    joint = joint_start_size(sizes, families, cap_cells)
+    reconciled = reconcile(axes.sizes, measured, total) if joint < len(singles) else {}
     tables = []
-    for table in own[many:]:
-        told = [table, *(pair for pair in pairs if pair.columns[-1] == table.columns[-1])]
-        alone = [Measurement(key := tuple(sorted(each.columns)), *agreed[key]) for each in told]
+    for table in singles[joint:]:
+        keys = [tuple(sorted(t.columns)) for t in (table, *pairs) if t.columns[-1] == table.columns[-1]]
+        alone = [Measurement(key, *reconciled[key]) for key in keys]
         tables.append(_fit_alone(alone, table.columns, follow_noise=follow_noise))
-    if many == 0:
+    if joint == 0:
         return NodeTables(tables)
-    begin = Axes(sizes, families[:many])
-    begun = {node.column for node in families[:many]}
+    start_axes = Axes(sizes, families[:joint])
+    start_columns = {node.column for node in families[:joint]}
     start = GraphicalModel.fit(
-        begin.sizes,
-        own[:many] + [pair for pair in pairs if pair.columns[-1] in begun],
+        start_axes.sizes,
+        singles[:joint] + [pair for pair in pairs if pair.columns[-1] in start_columns],
         total=total,
         follow_noise=follow_noise,
         unmerged=len(sizes),
-        zeros=begin.structural_zeros,
+        zeros=start_axes.structural_zeros,
         cap_cells=cap_cells,
     )
-    return NodeTables(start.marginals(begin.tables) + tables, start)
+    return NodeTables(start.marginals(start_axes.tables) + tables, start)
 
 
 def joint_start_size(sizes: Sequence[int], nodes: Sequence[Node], cap_cells: int) -> int:
-    """How many nodes the longest beginning of a network has whose tables fit on a junction tree within the cap."""
-    many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
-    return max(0, many)
+    """Return the largest number of first nodes whose tables fit on one junction tree within the cap."""
 
+    def tree_cells(many: int) -> int:
+        axes = Axes(sizes, nodes[:many])
+        return cells(axes.sizes, [*axes.ties, *axes.tables])
 
-def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
-    """The cells of the tree on which these nodes' tables are fitted together."""
-    axes = Axes(sizes, nodes)
-    return cells(axes.sizes, [*axes.ties, *axes.tables])
+    return max(0, bisect_right(range(len(nodes) + 1), cap_cells, key=tree_cells) - 1)
 
 
 def _fit_alone(measured: Sequence[Measurement], order: Marginal | None = None, *, follow_noise: bool) -> Floats:
-    """The first of these tables by itself, from its counts and those of pairs in it; its axes in the order given."""
+    """Fit the first of these tables, from its counts and those of pairs within it; return its axes in this order."""
     axes, counts = measured[0].columns, measured[0].counts
-    own = [Measurement(tuple(map(axes.index, each.columns)), each.counts, each.noise_std) for each in measured]
-    model = GraphicalModel.fit(counts.shape, own, follow_noise=follow_noise, cap_cells=counts.size)
+    local = [replace(table, columns=tuple(map(axes.index, table.columns))) for table in measured]
+    model = GraphicalModel.fit(counts.shape, local, follow_noise=follow_noise, cap_cells=counts.size)
     return model.marginal([axes.index(column) for column in order or axes])
 
 
 def conditional(joint: Floats) -> Floats:
-    """The law of the last axis given the others; where nothing is known, as in the whole table.
+    """Return the distribution of the last axis given the others; where these have no mass, its marginal.
 
     >>> conditional(np.array([[1.0, 3.0], [0.0, 0.0]]))
     array([[0.25, 0.75],
            [0.25, 0.75]])
     """
-    own = joint.reshape(-1, joint.shape[-1]).sum(axis=0)
-    own = own / own.sum() if own.sum() > 0 else np.full(own.shape, 1 / own.size)
+    marginal = joint.reshape(-1, joint.shape[-1]).sum(axis=0)
+    marginal = marginal / marginal.sum() if marginal.sum() > 0 else np.full(marginal.shape, 1 / marginal.size)
     given = joint.sum(axis=-1, keepdims=True)
-    return np.where(given > 0, joint / np.where(given > 0, given, 1.0), own)
+    return np.where(given > 0, joint / np.where(given > 0, given, 1.0), marginal)

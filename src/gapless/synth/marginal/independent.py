@@ -1,4 +1,4 @@
-"""Independent: every column by itself. The baseline, and the pattern for all other synthesizers."""
+"""Independent: one noisy marginal per column. The baseline, and the synthesizer to read first."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gapless.synth.fitting import FitContext, Synthesizer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independent(Synthesizer):
-    """One noisy marginal for each column, columns taken as independent: the baseline.
+    """A product of noisy one-way marginals: columns are modelled as independent.
 
-    Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number
-    of rows, each with an even share of `spend`, in one batch fixed in advance.
+    Guarantee: one batch, fixed in advance, of all one-way marginals and, unless every row is counted in them, the
+    number of rows. Each has an equal share of `spend`.
 
     Args:
-        missing: what to do about gaps.
+        missing: how to treat gaps.
     """
 
     name = "independent"
     keeps_tables = True
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Measure every one-way marginal with an even share of `spend`."""
-        fitting = FitContext(self, table, spend=spend, progress=progress)
-        fitting.notify("measuring", 0, 1)
-        fitting.measure(fitting.columns, fitting.prepare(), together=True)
-        noise = fitting.noise[0]
+        """Measure every one-way marginal with an equal share of `spend`."""
+        context = FitContext(self, table, spend=spend, progress=progress)
+        context.notify("measuring", 0, 1)
+        context.measure(context.columns, context.prepare(), together=True)
+        noise = context.noise[0]
         settings = {"noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}"}
-        return fitting.fitted(fitting.learn(Product.kind), settings=settings, structure=())
+        return context.fitted(context.learn(Product.kind), settings=settings, structure=())

@@ -1,4 +1,4 @@
-"""Mixture: every pair of columns, measured in one batch, and a mixture of products fitted to all of them."""
+"""Mixture: measure every pair of columns in one batch, and fit a mixture of products to all of them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, FitContext, Synthesizer
 from gapless.synth.marginal.mixture_model import MixtureModel
 
-CELLS_EXPONENT = 1 / 6  # of a pair's cells, for its part of the budget
+CELLS_EXPONENT = 1 / 6  # a pair's share of the budget is proportional to its number of cells to this power
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture(Synthesizer):
-    """All pairs at once, nothing chosen: for tables in which many columns depend on each other, and for larger budgets.
+    """All pairs at once, without choices: for larger budgets and tables in which many columns depend on each other.
 
-    Each pair gets a part of the budget in proportion to the sixth root of its cells, in one batch that is fixed in
-    advance, priced by its exact total if nothing was released before. What a column is by itself its pairs tell. A
-    mixture of products is fitted to the noisy tables until noise explains what is left (`mixture_fit`).
+    Each pair gets a share of the budget in proportion to the sixth root of its number of cells. The batch is fixed in
+    advance, and priced by its exact total if nothing was released before. Columns are not measured alone: their pairs
+    determine their marginals. A mixture of products is fitted until noise explains the residuals (`mixture_fit`).
 
-    Guarantee: the releases are the tables of two columns, of the one if there is no other, and, unless every row is
-    counted in them, the number of rows. With `Observed()` the promise to the people behind the gaps holds for the
-    whole of them.
+    Guarantee: the releases are all two-way marginals (the one-way marginal of a table with one column) and, unless
+    every row is counted in them, the number of rows. With `Observed()` the promise for the complete data covers the
+    whole batch.
 
     Args:
-        missing: what to do about gaps.
-        cap_cells: the most cells in a table of all columns' cells by all columns' cells, of which fitting holds a few.
+        missing: how to treat gaps.
+        cap_cells: the largest matrix of all columns' cells by all columns' cells; fitting holds a few of them.
     """
 
     name = "mixture"
@@ -38,27 +38,23 @@ class Mixture(Synthesizer):
 
     cap_cells: int = 50_000_000
 
-    def check(self, fitting: FitContext) -> None:
+    def check(self, context: FitContext) -> None:
         """Refuse more cells than the cap."""
-        if (cells := sum(fitting.sizes) ** 2) > self.cap_cells:
+        if (cells := sum(context.sizes) ** 2) > self.cap_cells:
             raise ModelError(
-                f"Mixture.fit: {sum(fitting.sizes):,} cells in all columns make {cells:,} of pairs; "
+                f"Mixture.fit: {sum(context.sizes):,} cells in all columns make {cells:,} of pairs; "
                 f"the cap is {self.cap_cells:,}",
                 hint=Hint("choose another method") | FEWER_CELLS,
             )
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure every pair, and fit a mixture to them."""
-        fitting = FitContext(self, table, spend=spend, progress=progress)
-        pairs = fitting.nontrivial(combinations(range(len(fitting.sizes)), 2))
-        marginals = pairs or fitting.columns
-        fitting.notify("measuring", 0, 1)
-        fitting.measure(
-            marginals,
-            fitting.prepare(),
-            shares=[prod(fitting.sizes[c] for c in marginal) ** CELLS_EXPONENT for marginal in marginals],
-            together=True,
-        )
-        learned = fitting.learn(MixtureModel.kind)
+        context = FitContext(self, table, spend=spend, progress=progress)
+        pairs = context.nontrivial(combinations(range(len(context.sizes)), 2))
+        marginals = pairs or context.columns
+        shares = [prod(context.sizes[c] for c in marginal) ** CELLS_EXPONENT for marginal in marginals]
+        context.notify("measuring", 0, 1)
+        context.measure(marginals, context.prepare(), shares=shares, together=True)
+        learned = context.learn(MixtureModel.kind)
         assert isinstance(learned.filled, MixtureModel)  # noqa: S101 for mypy: by its kind
-        return fitting.fitted(learned, settings={"pairs": len(pairs), "components": learned.filled.components})
+        return context.fitted(learned, settings={"pairs": len(pairs), "components": learned.filled.components})

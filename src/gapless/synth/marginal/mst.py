@@ -1,4 +1,4 @@
-"""MST: a tree of pairs, chosen by noisy dependence, measured all at once."""
+"""MST: choose a spanning tree of pairs of columns by noisy dependence scores, then measure its pairs in one batch."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ from gapless.synth.marginal.selection import MarginalSelection, within_cap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MST(Synthesizer):
-    r"""A maximum spanning tree of pairs of columns: fast, and good where few pairs matter.
+    r"""A maximum spanning tree of pairs of columns: fast, and accurate where few pairs matter.
 
-    The budget has three equal parts. The first measures every column by itself. The second chooses pairs that connect
-    the columns, one by one with the exponential mechanism; the score of a pair is the distance of its observed counts
-    from those of independent columns. The third measures the chosen pairs, with their gaps if `missing` counts these.
+    The budget is split into three equal parts:
 
-    The score looks at observed cells only because a tree has few pairs: that a gap depends on a column is worth one of
-    them only if the values depend on it too, for otherwise the completion of gaps has nothing to correct.
+    1. Measure the one-way marginal of every column.
+    2. Choose pairs that connect the columns, one at a time, with the exponential mechanism. The score of a pair is the
+       L1 distance between its observed counts and those of independent columns.
+    3. Measure the two-way marginals of the chosen pairs, with gap states if `missing` counts them.
 
-    Guarantee: the releases are one batch of marginals of one column, at most d - 1 choices for d columns, and one
-    batch of marginals of two columns. Each choice depends on the earlier ones, so they compose adaptively.
+    The score uses observed cells only. A tree has few pairs. A pair in which only the gaps depend on the other column
+    is not worth one of them: the completion of gaps would have nothing to correct.
+
+    Guarantee: the releases are one batch of one-way marginals, at most d - 1 choices for d columns, and one batch of
+    two-way marginals. Each choice depends on the earlier ones, so they compose adaptively.
 
     Args:
-        missing: what to do about gaps.
+        missing: how to treat gaps.
         cap_cells: the largest pair that may be measured, in cells.
 
-    References: McKenna, Miklau, Sheldon 2021; the score is `Workload.conditional_misfit`, self-normalised (PRIVACY C3).
+    References: McKenna, Miklau, Sheldon 2021. The score is `Workload.conditional_misfit`, self-normalised (PRIVACY C3).
     """
 
     name = "mst"
@@ -42,16 +45,16 @@ class MST(Synthesizer):
     cap_cells: int = 1_000_000
 
     def check(self, context: FitContext) -> None:
-        """Refuse a column that fits in no pair, and a budget that pays for no choice."""
+        """Refuse a column that is too large for every pair, and a budget that cannot pay for a choice."""
         if within_cap(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
             context.check_choice_budget(1 / (3 * len(context.sizes)))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Measure the columns, choose a tree, measure its pairs."""
+        """Measure the columns, choose a tree and measure its pairs."""
         selection = MarginalSelection(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         selection.offer(combinations(range(len(selection.sizes)), 2))
         budget = selection.prepare()
-        if not selection.candidates:  # there is one column, or no other has more than one cell
+        if not selection.candidates:  # fewer than two columns have more than one cell
             selection.measure_columns(budget)
             return selection.conclude({"pairs": 0})
         selection.notify("counting", 0, 1)
@@ -63,12 +66,12 @@ class MST(Synthesizer):
 
     @staticmethod
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:
-        """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with noisy choices."""
+        """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with private choices."""
         pairs = selection.candidates
         independent = selection.fit().marginals(pairs)  # only single columns have been measured so far
         weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))
         scores = selection.workload.conditional_misfit(pairs, independent, weights, offsets)
-        component = list(range(len(selection.sizes)))  # of each column, in the forest of chosen pairs
+        component = list(range(len(selection.sizes)))  # of each column, in the forest of pairs chosen so far
         choices = len(component) - 1
         open_pairs = list(range(len(pairs)))
         tree: list[Marginal] = []

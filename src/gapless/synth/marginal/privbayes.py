@@ -1,4 +1,4 @@
-"""PrivBayes: a Bayesian network, grown by noisy choices, its tables measured all at once."""
+"""PrivBayes: choose a Bayesian network by noisy dependence scores, then measure its tables in one batch."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
 from gapless.types import Integers
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
-CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
-PAIRS_SHARE = 0.5  # of what is left for tables: for pairs in them
-USEFUL = 4.0  # a table's cells hold on average this many times the noise, or more
+CHOICE_SHARE = 0.2  # of the budget, for the network: the error of a choice is small beside the noise in a table
+PAIRS_SHARE = 0.5  # of the budget for tables, for pairs within them
+USEFUL = 4.0  # least mean count of a cell, in noise standard deviations
 MOST_PARENTS = 3
-POOL = 5000  # candidates for a choice; where there are more, parents are columns that the network joins already
-SPREAD = 1_000_003  # a prime: steps of this length meet all of the candidates, in no order
+POOL = 5000  # most candidates for a choice; where there are more, parents are columns that the network joins already
+SPREAD = 1_000_003  # a prime: steps of this length visit all candidates, in mixed order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivBayes(Synthesizer):
-    r"""A Bayesian network: quick, and good where each column depends on a few others.
+    r"""A Bayesian network: fast, and accurate where each column depends on a few others.
 
-    The network begins with the first column of the schema. Then the exponential mechanism chooses, again and again, a
-    column X and its parents Π among those that are there, by how many rows would have to change to make X independent
-    of Π: :math:`\tfrac12\lVert c(x,\pi) - c(x)\,c(\pi)/m\rVert_1`. Candidates are the largest sets of parents for which
-    the table of X and Π is *useful*: its cells hold :math:`\theta = 4` times the noise on average, by a noisy number of
-    rows. A parent on a scale may enter with neighbouring cells merged. Last, the tables of all columns are measured.
+    The network starts with the first column of the schema. Then the exponential mechanism repeatedly chooses a column X
+    and its parents Π among the columns that are placed. The score is the number of rows that would have to change to
+    make X independent of Π: :math:`\tfrac12\lVert c(x,\pi) - c(x)\,c(\pi)/m\rVert_1`. Candidates are the largest sets
+    of parents for which the table of X and Π is *useful*: the mean count of its cells is at least
+    :math:`\theta = 4` times the noise, by a noisy number of rows. Neighbouring cells of an ordered parent may be
+    merged. Last, the tables of all columns are measured.
 
-    Half of what these may cost goes to each column with each of several parents, in tables of their own: a pair is a
-    sum over many cells of a larger table, and adds up their noise. Not under a pure budget, where twice as many tables
-    have twice the noise, nor where each table counts rows of its own.
+    Half of the budget for tables goes to separate tables of each column with each of its several parents. A pair is a
+    sum over many cells of a larger table, and adds up their noise. There are no separate pairs under a pure budget,
+    where twice as many tables have twice the noise, nor where tables count different rows.
 
-    With `missing=Observed()` it is the PrivBayesE of [MD]: a table counts the rows observed on its columns, and only
-    the law of X given Π is taken from it. With `Extended()` every row counts.
+    With `missing=Observed()` it is the PrivBayesE of [MD]: a table counts the rows observed on its columns, and gives
+    only the distribution of X given Π. With `Extended()` every row counts.
 
-    Guarantee: 1 % of the budget pays for the number of rows, 20 % for the choices (PRIVACY C1), the rest for one table
-        for each column, and half of it for pairs in these if there are any, in even shares each (C2).
+    Guarantee: 1 % of the budget pays for the number of rows, 20 % for the choices (PRIVACY C1), and the rest for one
+        table per column. Half of the rest goes to pairs within these, if there are any. Shares are equal (C2).
 
     Args:
-        missing: what to do about gaps.
-        cap_cells: the largest table, and the largest junction tree on which tables are brought to agree.
+        missing: how to treat gaps.
+        cap_cells: the largest table, and the largest junction tree on which tables are reconciled.
 
     References: Zhang, Cormode, Procopiuc, Srivastava, Xiao 2017.
     """
@@ -64,42 +65,42 @@ class PrivBayes(Synthesizer):
 
     cap_cells: int = 400_000
 
-    def check(self, fitting: FitContext) -> None:
-        """Refuse columns and rules that fit in no table, and a budget that pays for no choice."""
-        columns = fitting.schema.columns
+    def check(self, context: FitContext) -> None:
+        """Refuse columns and rules that are too large for a table, and a budget that cannot pay for a choice."""
+        columns = context.schema.columns
         if wide := [column for column in columns if column.size > self.cap_cells]:
             names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
             raise ModelError(f"these columns do not fit into {self.cap_cells:,} cells: {names}", hint=FEWER_CELLS)
-        for rule in _dependencies(fitting.schema):
-            if (cells := math.prod(fitting.sizes[place] for place in rule.columns)) > self.cap_cells:
-                names = ", ".join(fitting.schema.names[place] for place in rule.columns)
+        for rule in _dependencies(context.schema):
+            if (cells := math.prod(context.sizes[place] for place in rule.columns)) > self.cap_cells:
+                names = ", ".join(context.schema.names[place] for place in rule.columns)
                 raise ModelError(
                     f"a rule needs a table of {cells:,} cells of {names}; the cap is {self.cap_cells:,}",
                     hint=FEWER_CELLS,
                 )
-        fitting.check_choice_budget(CHOICE_SHARE / max(1, len(fitting.columns) - 1), distance=2.0)
+        context.check_choice_budget(CHOICE_SHARE / max(1, len(context.columns) - 1), distance=2.0)
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Choose a network and measure its tables until `spend` is used up."""
-        growth = _Growth(self, table, spend=spend, progress=progress)
-        spend = growth.prepare()
-        growth.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
-        growth.choose_families(spend * CHOICE_SHARE)
-        growth.measure_families(growth.grant.left)
-        return growth.conclude()
+        network_fit = _NetworkFit(self, table, spend=spend, progress=progress)
+        spend = network_fit.prepare()
+        network_fit.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
+        network_fit.choose_families(spend * CHOICE_SHARE)
+        network_fit.measure_families(network_fit.grant.left)
+        return network_fit.conclude()
 
 
-class _Growth(FitContext):
-    """A network on its way.
+class _NetworkFit(FitContext):
+    """The state of a fit: the network so far.
 
-    A *view* is a column as it is or with neighbouring cells merged, by number; a *family* is the view of a whole column
-    and those of its parents.
+    A *view* is a column, whole or with neighbouring cells merged; views are numbered. A *family* is the view of a whole
+    column, followed by those of its parents.
 
     Attributes:
-        families: of the columns that have their place.
-        waiting: the columns that have none, by position.
-        useful: the most cells of a table.
-        pairs: views of a column and of one of its parents, which are measured by themselves too.
+        families: of the columns that are placed.
+        waiting: the columns that are not placed, by position.
+        useful: the largest number of cells of a table.
+        pairs: views of a column and of one of its parents that are also measured separately.
         nodes: of all families, then of all pairs.
     """
 
@@ -111,46 +112,46 @@ class _Growth(FitContext):
         columns = self.schema.columns
         self.views = [(place, codes) for place, column in enumerate(columns) for codes in _coarser(column)]
         self.data = Views(self.table, self.views, rows=self.missing.rows)
-        self.levels: list[list[int]] = [[] for _ in columns]  # the views of each column, the whole one first
+        self.levels: list[list[int]] = [[] for _ in columns]  # the views of each column, the whole column first
         for view, (place, _) in enumerate(self.views):
             self.levels[place].append(view)
-        # A column of one cell tells nothing: it is never measured and never a parent.
+        # A constant column is never measured and never a parent.
         self.constant = [place for place, size in enumerate(self.sizes) if size == 1]
-        # A column that, by a rule of the schema, others decide gets just these as its parents, once they are there.
+        # A column that others determine by a rule of the schema has exactly these as parents, once they are placed.
         self.decided = {
             rule.columns[-1]: tuple(place for place in rule.columns[:-1] if place not in self.constant)
             for rule in _dependencies(self.schema)
             if rule.columns[-1] not in self.constant
         }
-        telling = [place for place in range(len(columns)) if place not in self.constant] or [self.constant.pop()]
-        first = next((place for place in telling if place not in self.decided), telling[0])
+        varying = [place for place in range(len(columns)) if place not in self.constant] or [self.constant.pop()]
+        first = next((place for place in varying if place not in self.decided), varying[0])
         self.families: list[Marginal] = [(self.levels[first][0],)]
-        self.waiting = [place for place in telling if place != first]
+        self.waiting = [place for place in varying if place != first]
         self.useful = 0
         self.pairs: list[Marginal] = []
         self.nodes: list[Node]
         self.same_rows: bool
 
     def prepare(self) -> Loss:
-        """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
+        """Treat the gaps, which may cost, and return the loss that is left. Call it after all public refusals."""
         left = super().prepare()
         self.data = Views(self.prepared, self.views, rows=self.missing.rows)
         return left
 
     def count_rows(self, spend: Loss, *, planned: Loss) -> None:
-        """The noisy number of rows, and the cells that a table may have if all tables cost `planned`."""
+        """Measure the number of rows, and set the largest useful table if all tables cost `planned`."""
         numbers = [self.table.marginal(())]
-        if (kept := self.prepared.marginal(())).reads != numbers[0].reads:  # else the same rows: pay once
+        if (kept := self.prepared.marginal(())).reads != numbers[0].reads:  # else the same rows, which are paid once
             numbers.append(kept)
-        # Shares as they are: what a promise to the people behind the gaps allows beyond them is for the tables.
+        # Fixed shares: what the promise for the complete data allows beyond them is left to the tables.
         released = self.release([(number, "number of rows") for number in numbers], spend, shares=[1.0] * len(numbers))
         self.rows = [Measurement((), released[0], self.noise[0].noise_std)]
-        each = planned * (1 - self.pairs_share) / len(self.sizes)
-        noise_std = max(LEAST_NOISE, for_counts(each, numbers[0].distance).noise_std)
+        table_loss = planned * (1 - self.pairs_share) / len(self.sizes)
+        noise_std = max(LEAST_NOISE, for_counts(table_loss, numbers[0].distance).noise_std)
         self.useful = max(0, min(self.cap_cells, int(released[-1] / (USEFUL * noise_std))))
 
     def choose_families(self, spend: Loss) -> None:
-        """Give every waiting column its parents; free if no set of parents is useful."""
+        """Choose parents for every waiting column; this is free if no set of parents is useful."""
         share = spend / max(1, len(self.waiting))
         while self.waiting:
             self.notify("choosing", len(self.families), len(self.sizes))
@@ -162,7 +163,7 @@ class _Growth(FitContext):
             self.waiting.remove(self.views[candidates[place][0]][0])
 
     def _candidates(self) -> list[Marginal]:
-        """For each waiting column the largest useful sets of parents, or none."""
+        """Return the candidate families: for each waiting column the largest useful sets of parents, or none."""
         placed = [self.views[family[0]][0] for family in self.families]
         for column, deciding in self.decided.items():
             if column in self.waiting and set(deciding) <= set(placed):
@@ -175,14 +176,14 @@ class _Growth(FitContext):
         for column in free:
             whole, size = self.levels[column][0], self.sizes[column]
             if size not in found:
-                fitting = (self._fitting(group, narrow, self.useful / size) for group in groups)
-                found[size] = [parents for parents in fitting if parents] or [()]
+                within = (self._views_within(group, narrow, self.useful / size) for group in groups)
+                found[size] = [parents for parents in within if parents] or [()]
             candidates += [(whole, *parents) for parents in found[size]]
         many = len(candidates)
         return candidates if many <= POOL else [candidates[step * SPREAD % many] for step in range(POOL)]
 
     def _groups(self, placed: Sequence[int]) -> Iterator[Marginal]:
-        """Marginal that may be parents together: any, if these are few, else a column and some of its own parents."""
+        """Yield sets of columns that may be parents: all if they are few, else a column and some of its parents."""
         for many in range(1, MOST_PARENTS + 1):
             if math.comb(len(placed), many) * len(self.waiting) <= POOL:
                 yield from combinations(placed, many)
@@ -191,47 +192,48 @@ class _Growth(FitContext):
                     column, *parents = (self.views[view][0] for view in family)
                     yield from ((column, *some) for some in combinations(parents, many - 1))
 
-    def _fitting(self, group: Marginal, narrow: Sequence[int], room: float) -> Marginal | None:
-        """The views of these columns, the widest merged until they fit; None if they cannot, or if more columns could.
+    def _views_within(self, group: Marginal, narrow: Sequence[int], limit: float) -> Marginal | None:
+        """Return views of these columns within a number of cells, merging the widest first.
 
-        More could if these fit as they are beside one of the `narrow` columns, which take the least room.
+        Returns None if they do not fit, or if another column would fit with them. The latter is tested with the
+        `narrow` columns, which have the fewest cells.
         """
         at = [self.levels[column] for column in group]
-        while (cells := math.prod(self.data.sizes[levels[0]] for levels in at)) > room:
+        while (cells := math.prod(self.data.sizes[levels[0]] for levels in at)) > limit:
             widest = max(range(len(at)), key=lambda place: (len(at[place]) > 1, self.data.sizes[at[place][0]]))
             if len(at[widest]) == 1:
                 return None
             at[widest] = at[widest][1:]
         if len(group) < MOST_PARENTS and all(len(now) == len(self.levels[c]) for now, c in zip(at, group, strict=True)):
             others = (self.data.sizes[self.levels[column][-1]] for column in narrow if column not in group)
-            if cells * next(others, math.inf) <= room:
+            if cells * next(others, math.inf) <= limit:
                 return None
         return tuple(levels[0] for levels in at)
 
     @property
     def pairs_share(self) -> float:
-        """The part of the tables' budget that goes to pairs: none if it is pure or tables count rows of their own.
+        """The share of the budget for tables that goes to pairs: 0 if it is pure, or if tables count different rows.
 
-        With Gaussian noise twice as many tables have 1.4 times the noise, and a pair is told better by itself than by
-        the sum over a larger table; under a pure budget they have twice the noise. Tables of other rows could not be
-        brought to agree with their pairs.
+        With Gaussian noise twice as many tables have 1.4 times the noise, and a separate pair is more precise than the
+        sum over a larger table. Under a pure budget they have twice the noise. Tables of different rows could not be
+        reconciled with their pairs.
         """
         whole = self.data.counts_of([(views[0],) for views in self.levels])
-        same_rows = len({self._lacking(counts) for counts in whole}) == 1
+        same_rows = len({self._gap_columns_read(counts) for counts in whole}) == 1
         return PAIRS_SHARE if same_rows and self.grant.left.order != PURE else 0.0
 
-    def _lacking(self, counts: Counts) -> frozenset[str]:
-        """The columns with gaps on which a row must be observed to be counted."""
+    def _gap_columns_read(self, counts: Counts) -> frozenset[str]:
+        """Return the columns with gaps on which a row must be observed to be counted."""
         return (counts.reads or frozenset()) & {column.name for column in self.schema.columns if column.gaps}
 
     def measure_families(self, spend: Loss) -> None:
-        """The table of every family, and each column with each of its several parents: one batch."""
+        """Measure, in one batch, the table of every family, and each column with each of its several parents."""
         self.notify("counting", 0, 1)
         if share := self.pairs_share:
             self.pairs = [(column, parent) for column, *parents in self.families if parents[1:] for parent in parents]
         tables = [*self.families, *self.pairs]
         counts = self.data.counts_of([(*parents, column) for column, *parents in tables])
-        self.same_rows = len({self._lacking(table) for table in counts}) == 1
+        self.same_rows = len({self._gap_columns_read(table) for table in counts}) == 1
         shares = [(1 - share) / len(self.families)] * len(self.families)
         shares += [share / len(self.pairs) for _ in self.pairs]
         released = self.release(list(zip(counts, map(self.name, tables), strict=True)), spend, shares=shares)
@@ -242,7 +244,7 @@ class _Growth(FitContext):
         ]
 
     def conclude(self) -> FittedModel:
-        """The finished model: tables without noise's signs, and the gaps completed."""
+        """Learn the network, complete the gaps, and return the model."""
         learned = self.learn(
             BayesianNetwork.kind, nodes=tuple(self.nodes), same_rows=self.same_rows, cap_cells=self.cap_cells
         )
@@ -257,7 +259,7 @@ class _Growth(FitContext):
 
     @property
     def total(self) -> float:
-        """The noisy number of rows, at least one: the tables of all families tell it too, if every row is in them."""
+        """The noisy number of rows, at least one; estimated from all tables if every row is in them."""
         return max(1.0, self.to_measurements().total)
 
     def _node(self, family: Marginal) -> Node:
@@ -265,26 +267,26 @@ class _Growth(FitContext):
         return Node(self.views[family[0]][0], tuple(c for c, _ in parents), tuple(codes for _, codes in parents))
 
     def name(self, family: Marginal) -> str:
-        """A family in words."""
+        """Return the name of a family in the ledger."""
 
-        def called(view: int) -> str:
+        def view_name(view: int) -> str:
             place, _ = self.views[view]
             merged = "" if view == self.levels[place][0] else f" in {self.data.sizes[view]} cells"
             return self.schema.names[place] + merged
 
-        column, *parents = map(called, family)
+        column, *parents = map(view_name, family)
         return f"{column} given {', '.join(parents)}" if parents else column
 
 
 def _dependencies(schema: Schema) -> list[PairRule]:
-    """The rules by which some columns decide another."""
+    """Return the rules by which some columns determine another."""
     return [rule for rule in constraints_of(schema)[1] if rule.is_dependency]
 
 
 def _coarser(column: Column) -> list[Integers]:
-    """The codes of a column's cells, then those with neighbouring cells merged two by two, as often as it makes sense.
+    """Return the codes of a column's cells, then codes with neighbouring cells merged in pairs, down to two cells.
 
-    Only columns on a scale have neighbours. *Not applicable* and gaps stay cells of their own.
+    Only ordered columns are merged. *Not applicable* and gaps stay separate cells.
     """
     many, codes = column.values_size, np.arange(column.extended_size)
     found = [codes]

@@ -1,4 +1,4 @@
-"""What graphical synthesizers share on top of `FitContext`: marginals to choose from, the model, completion of gaps."""
+"""The shared part of MST and AIM: candidate marginals, their private scores, and the graphical model fitted to them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gapless.synth.measurements import ENGINE_CELLS
 
 
 class MarginalSelection(FitContext):
-    """A fit that chooses among marginals and ends with a graphical model.
+    """A fit that chooses among candidate marginals and ends with a graphical model.
 
     Attributes:
-        candidates: the marginals that may be chosen, after `offer`.
-        workload: their counts and scores, after `prepare`.
+        candidates: the marginals that may be chosen; set by `offer`.
+        workload: the sealed counts and scores of the candidates; set by `prepare`.
     """
 
     def __init__(
@@ -40,29 +40,29 @@ class MarginalSelection(FitContext):
         self.workload: Workload
         self._always: list[Marginal] = []
         _, between, _ = constraints_of(self.schema, self.within_bin_counts)
-        # Rules whose columns fit into one table are structural zeros; others are kept in sampling.
+        # Rules whose columns fit into one table become structural zeros; sampling enforces the others.
         self._between = [rule for rule in between if math.prod(self.sizes[c] for c in rule.columns) <= cap_cells]
 
     def offer(self, marginals: Iterable[Marginal]) -> None:
-        """Let these be chosen, if they are small enough; a column that fits in none of its marginals is an error."""
+        """Set the candidates: the marginals that are small enough. Refuse a column that is in none of them."""
         self.candidates = within_cap(self, marginals, self.cap_cells)
-        # Columns by themselves, and those that a rule between rows names together: what is always measured.
+        # Always measured: every column, and the columns that a rule between rows names together.
         together = dict.fromkeys(rule.columns for rule in self._between)
         self._always = [*self.columns, *self.nontrivial(together)]
 
     def prepare(self) -> Loss:
-        """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
+        """Treat the gaps, count the candidates, and return the loss that is left. Call it after all public refusals."""
         left = super().prepare()
         wanted = list(dict.fromkeys([*self._always, *self.candidates]))
         self.workload = Workload(self.prepared, wanted, rows=self.missing.rows)
         return left
 
     def counts(self, marginals: Sequence[Marginal]) -> list[Counts]:
-        """The sealed counts of these marginals, which the scores of choices share."""
+        """Return the sealed counts of these marginals; the scores of choices use the same ones."""
         return [self.workload.counts(marginal) for marginal in marginals]
 
     def measure_columns(self, spend: Loss) -> None:
-        """What is always measured, in one batch with even shares."""
+        """Measure every column, and the columns of rules between rows, in one batch with equal shares."""
         self.measure(self._always, spend)
 
     @property
@@ -71,22 +71,24 @@ class MarginalSelection(FitContext):
         return max(1.0, float(self.rows[0].counts) if self.rows else super().total)
 
     def fit(self, *, start: GraphicalModel | None = None, sweeps: int = 200) -> GraphicalModel:
-        """The model of the rows as they are counted, to choose by: constraints come in at the end."""
+        """Fit the model that scores candidates, over cells as they are counted. `conclude` adds the constraints."""
         return GraphicalModel.fit(
             self.sizes, self.scaled_tables, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS
         )
 
     def conclude(self, settings: Mapping[str, str | int], *, limits: Sequence[str] = ()) -> FittedModel:
-        """The finished model: a last fit from the start, and the gaps completed.
+        """Fit the final model from scratch, complete the gaps, and return it.
 
-        `limits` are sentences on what the model could not take in.
+        Args:
+            settings: facts on the fit, by name.
+            limits: sentences on what the model could not represent.
         """
         learned = self.learn(GraphicalModel.kind, cap_cells=self.cap_cells)
         return self.fitted(learned, settings=settings, limits=limits)
 
 
 def within_cap(context: FitContext, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:
-    """The marginals that are small enough; a column that fits in none of its marginals is an error."""
+    """Return the marginals of at most `cap_cells` cells. Refuse a column that is in none of them."""
     marginals = context.nontrivial(marginals)
     kept = [marginal for marginal in marginals if math.prod(context.sizes[c] for c in marginal) <= cap_cells]
     if lost := sorted({c for marginal in marginals for c in marginal}.difference(*kept)):

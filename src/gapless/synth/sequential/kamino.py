@@ -210,7 +210,7 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
         )
         reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
         ahead.append(Request(distance, reads, training, f"network for {names[column]}"))
-    marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
+    marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if ahead else spend, planned=ahead)
     found = {
         column: ColumnConditional((), size, size, WIDTH, np.log(marginals[column])) for column, size in enumerate(sizes)
     }

@@ -5,7 +5,7 @@ import pytest
 
 from gapless.synth.adversarial.game import Generator
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
-from helpers.generators import KINDS, LAWS, SIZES, generator
+from helpers.generators import KINDS, MARGINALS, SIZES, generator
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -23,9 +23,9 @@ def test_a_model_is_the_generator_and_survives_a_file(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_are_brought_to_their_tables_also_after_gaps_are_cut_off(kind):
     made, numbers = generator(kind)
-    model = GeneratorModel.of(made, numbers).raked(LAWS)
+    model = GeneratorModel.of(made, numbers).raked(MARGINALS)
     rows = model.sample(20_000, np.random.default_rng(5))
-    for column, marginal in enumerate(LAWS):
+    for column, marginal in enumerate(MARGINALS):
         np.testing.assert_allclose(np.bincount(rows[:, column], minlength=len(marginal)) / 20_000, marginal, atol=0.02)
     cut = model.restricted((2, 1, 3)).sample(5_000, np.random.default_rng(6))
     assert (cut.max(axis=0) < (2, 1, 3)).all()

@@ -28,7 +28,7 @@ NODES = [
 ]
 
 
-def laws(seed=0, nodes=NODES):
+def conditionals(seed=0, nodes=NODES):
     rng = np.random.default_rng(seed)
     return [rng.dirichlet(np.full(SIZES[node.column], 0.7), node.shape) for node in nodes]
 
@@ -38,15 +38,15 @@ def joint(network):
     table = np.zeros(network.sizes)
     for row in product(*map(range, network.sizes)):
         table[row] = 1.0
-        for node, law in zip(network.nodes, network.probabilities, strict=True):
+        for node, given_parents in zip(network.nodes, network.probabilities, strict=True):
             given = tuple(codes[row[parent]] for parent, codes in zip(node.parents, node.merged, strict=True))
-            table[row] *= law[(*given, row[node.column])]
+            table[row] *= given_parents[(*given, row[node.column])]
     return table
 
 
 @pytest.fixture
 def network():
-    return BayesianNetwork(SIZES, NODES, laws())
+    return BayesianNetwork(SIZES, NODES, conditionals())
 
 
 @pytest.mark.parametrize("columns", [(), (0,), (1,), (2, 3), (3, 0), (2, 1, 0), (0, 1, 2, 3)])
@@ -57,12 +57,12 @@ def test_marginals_are_those_of_the_enumerated_rows(network, columns):
 
 
 def test_marginals_with_impossible_cells():
-    zeros = [np.where(law > law.max() / 2, law, 0.0) for law in laws(1)]
-    network = BayesianNetwork(SIZES, NODES, [law / law.sum(axis=-1, keepdims=True) for law in zeros])
+    zeros = [np.where(table > table.max() / 2, table, 0.0) for table in conditionals(1)]
+    network = BayesianNetwork(SIZES, NODES, [table / table.sum(axis=-1, keepdims=True) for table in zeros])
     assert network.marginal((2, 0, 3)) == pytest.approx(np.einsum(joint(network), [0, 1, 2, 3], [2, 0, 3]))
 
 
-def test_samples_follow_the_enumerated_law(network):
+def test_samples_follow_the_enumerated_distribution(network):
     """The whole joint within the multinomial law (false alarm 1e-6), and nearer to single columns than chance."""
     rows = 60_000
     codes = network.sample(rows, np.random.default_rng(3)).astype(np.int64)
@@ -76,8 +76,8 @@ def test_samples_follow_the_enumerated_law(network):
 def test_children_of_one_parent_are_not_coupled():
     """Each column gets exact shares within a parent's rows; dealt out in the same order, they would be equal."""
     half = np.full((1, 2), 0.5)
-    one = np.zeros(1, dtype=np.int64)
-    nodes = [Node(0), Node(1, (0,), (one,)), Node(2, (0,), (one,))]
+    first = np.zeros(1, dtype=np.int64)
+    nodes = [Node(0), Node(1, (0,), (first,)), Node(2, (0,), (first,))]
     network = BayesianNetwork((1, 2, 2), nodes, [np.ones(1), half, half])
     codes = network.sample(10_000, np.random.default_rng(0))
     assert (codes[:, 1] == codes[:, 2]).mean() == pytest.approx(0.5, abs=0.03)
@@ -107,18 +107,18 @@ def test_a_marginal_that_is_too_large_is_refused(network, monkeypatch):
     [
         (NODES[:3], "a node for each"),
         ([*NODES[:3], NODES[2]], "a node for each"),
-        ([NODES[1], NODES[0], *NODES[2:]], "cannot follow parents"),
-        ([NODES[0], Node(3, (1,), (HALVES[:3],)), *NODES[2:]], "cannot follow parents"),
+        ([NODES[1], NODES[0], *NODES[2:]], "cannot have parents"),
+        ([NODES[0], Node(3, (1,), (HALVES[:3],)), *NODES[2:]], "cannot have parents"),
     ],
 )
-def test_networks_that_are_none(nodes, text):
+def test_refuses_invalid_networks(nodes, text):
     with pytest.raises(ModelError, match=text):
-        BayesianNetwork(SIZES, nodes, laws(nodes=nodes))
+        BayesianNetwork(SIZES, nodes, conditionals(nodes=nodes))
 
 
-def test_a_law_of_the_wrong_shape():
-    with pytest.raises(ModelError, match=r"law of shape \(4, 3\)"):
-        BayesianNetwork(SIZES, NODES, [laws()[0], np.full((4, 3), 1 / 3), *laws()[2:]])
+def test_refuses_probabilities_of_the_wrong_shape():
+    with pytest.raises(ModelError, match=r"probabilities of shape \(4, 3\)"):
+        BayesianNetwork(SIZES, NODES, [conditionals()[0], np.full((4, 3), 1 / 3), *conditionals()[2:]])
 
 
 def counted(network, rows, noise=0.0, seed=0):
@@ -134,14 +134,14 @@ def counted(network, rows, noise=0.0, seed=0):
 
 
 @pytest.mark.parametrize("cap_cells", [10_000, 60, 1])
-def test_exact_counts_give_the_tables_back_whatever_fits_together(network, cap_cells):
+def test_exact_counts_give_the_tables_back_for_any_cap(network, cap_cells):
     counts = counted(network, 1e6)
     tables = fit_tables(SIZES, NODES, counts, [0.01] * len(NODES), total=1e6, cap_cells=cap_cells).tables
     for table, count in zip(tables, counts, strict=True):
         assert table == pytest.approx(count / 1e6, abs=1e-4)
 
 
-def test_tables_that_count_rows_of_their_own_keep_their_own_law(network):
+def test_tables_of_different_rows_keep_their_distributions(network):
     counts = [table * (number + 1) for number, table in enumerate(counted(network, 1e6))]
     tables = fit_tables(SIZES, NODES, counts, [0.01] * len(NODES), total=None, cap_cells=10_000).tables
     for table, count in zip(tables, counts, strict=True):
@@ -161,7 +161,7 @@ def test_fitting_together_is_nearer_to_the_truth(network):
 
 
 @pytest.mark.parametrize("cap_cells", [10_000, 1])
-def test_pairs_that_were_counted_by_themselves_tell_more(network, cap_cells):
+def test_separate_pairs_reduce_the_error(network, cap_cells):
     """Ten times better known than the tables around them: those come nearer to the truth, wherever they are fitted."""
     place, family = next((place, node) for place, node in enumerate(NODES) if len(node.parents) > 1)
     pairs = [
@@ -187,9 +187,9 @@ def test_pairs_that_were_counted_by_themselves_tell_more(network, cap_cells):
     assert off(len(nodes)) < 0.8 * off(len(NODES))
 
 
-def test_a_slice_without_rows_has_the_columns_own_law():
-    law = conditional(np.array([[[2.0, 6.0], [0.0, 0.0]], [[0.0, 0.0], [6.0, 2.0]]]))
-    assert law.tolist() == [[[0.25, 0.75], [0.5, 0.5]], [[0.5, 0.5], [0.75, 0.25]]]
+def test_a_slice_without_rows_has_the_marginal_distribution():
+    table = conditional(np.array([[[2.0, 6.0], [0.0, 0.0]], [[0.0, 0.0], [6.0, 2.0]]]))
+    assert table.tolist() == [[[0.25, 0.75], [0.5, 0.5]], [[0.5, 0.5], [0.75, 0.25]]]
     assert conditional(np.zeros((2, 4))).tolist() == np.full((2, 4), 0.25).tolist()
 
 
@@ -202,15 +202,15 @@ def test_rows_keep_a_table_whose_parents_no_other_table_holds():
     tables, start = fit_tables(sizes, nodes, counts, [0.1] * 3, total=1000.0, cap_cells=100, follow_noise=True)
     network = BayesianNetwork(sizes, nodes, map(conditional, tables))
 
-    def off(law):
-        drawn = np.histogramdd(law.sample(1000, np.random.default_rng(1)), bins=[[-0.5, 0.5, 1.5]] * 3)[0]
+    def error(model):
+        drawn = np.histogramdd(model.sample(1000, np.random.default_rng(1)), bins=[[-0.5, 0.5, 1.5]] * 3)[0]
         return np.abs(drawn - table).max()
 
-    assert off(network) > 50
-    assert off(JointStartNetwork(network, start, 3)) <= 2
+    assert error(network) > 50
+    assert error(JointStartNetwork(network, start, 3)) <= 2
 
 
-def test_the_beginning_is_as_long_as_the_cap_allows():
+def test_the_joint_start_is_as_long_as_the_cap_allows():
     found = [joint_start_size(SIZES, NODES, cap) for cap in range(1, 200)]
     assert found == sorted(found)
     assert {found[0], found[-1]} == {0, 4} < set(found)

@@ -36,10 +36,10 @@ def test_one_batch_of_every_pair(missing, sizes, tmp_path):
     """By the sixth root of a pair's cells; the number of rows as little as any."""
     table = table_of(tmp_path)
     fitted(table, missing)
-    telling = [column for column in range(4) if sizes[column] > 1]
-    pairs = list(combinations(telling, 2))
+    varying = [column for column in range(4) if sizes[column] > 1]
+    pairs = list(combinations(varying, 2))
     shares = [prod(sizes[column] for column in pair) ** (1 / 6) for pair in pairs]
-    names = [f"x{one} × x{other}" for one, other in pairs]
+    names = [f"x{first} × x{other}" for first, other in pairs]
     if missing != "extended":
         shares.append(min(shares))
         names.append("number of rows")
@@ -243,18 +243,18 @@ def test_without_the_rules_noise_breaks_them(tmp_path):
 
 def test_forbidden_pairs_are_targets_of_the_fit(tmp_path):
     """The model itself leaves them hardly anything, so that hardly a row is drawn again."""
-    laws = []
+    expected = []
     for rules in ((NEVER,), ()):
         table = private(ruled_rows(), ruled(*rules), tmp_path, budget=gl.Budget(0.3, 1e-6))
         with fixed_noise(3):
-            laws.append(fitted(table).marginal(["town", "other"])[1, 3])
-    assert 2 * laws[0] < laws[1]
+            expected.append(fitted(table).marginal(["town", "other"])[1, 3])
+    assert 2 * expected[0] < expected[1]
 
 
 # ---------------------------------------------------------------------- words
 
 
-def test_it_says_what_was_measured(tmp_path):
+def test_describe_names_the_measured_pairs(tmp_path):
     table = table_of(tmp_path)
     model = fitted(table)
     assert model.method == "mixture"
@@ -269,7 +269,7 @@ def test_it_says_what_was_measured(tmp_path):
     assert model.total == pytest.approx(len(ROWS), abs=100)
 
 
-def test_what_noise_does_not_explain_is_told(tmp_path, monkeypatch):
+def test_describe_names_tables_that_noise_does_not_explain(tmp_path, monkeypatch):
     plain = measurements.fit_mixture
 
     def short(*given, **named):
@@ -291,14 +291,14 @@ def test_the_same_released_values_give_the_same_model_and_its_file_keeps_it(tmp_
     models.append(gl.load(tmp_path / "mixture.model"))
     for model in models[1:]:
         for gaps in ("filled", "as-observed"):
-            frames = [one.sample(200, seed=4, gaps=gaps).to_polars() for one in (models[0], model)]
+            frames = [some.sample(200, seed=4, gaps=gaps).to_polars() for some in (models[0], model)]
             assert frames[0].equals(frames[1])
 
 
 def test_progress_names_its_phases(tmp_path):
-    told = []
+    calls = []
     table = table_of(tmp_path)
-    gl.Mixture().fit(table, spend=table.ledger.left, progress=lambda *given: told.append(given))
-    assert told[0] == ("measuring", 0, 1)
-    assert {phase for phase, *_ in told[1:]} == {"fitting"}
-    assert told[-1][1] == told[-1][2]
+    gl.Mixture().fit(table, spend=table.ledger.left, progress=lambda *given: calls.append(given))
+    assert calls[0] == ("measuring", 0, 1)
+    assert {phase for phase, *_ in calls[1:]} == {"fitting"}
+    assert calls[-1][1] == calls[-1][2]

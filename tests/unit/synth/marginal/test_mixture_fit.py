@@ -24,7 +24,7 @@ def joint(model):
     for row in product(*map(range, model.sizes)):
         for component in range(model.components):
             table[row] += np.prod(
-                [law[component, cell] for law, cell in zip(model.probabilities, row, strict=True)], dtype=float
+                [table[component, cell] for table, cell in zip(model.probabilities, row, strict=True)], dtype=float
             )
     return table / model.components
 
@@ -45,8 +45,8 @@ def gaps_in(codes, sizes, missing, states):
     return np.where(missing, np.array(sizes) + states, codes)
 
 
-def distance(one, other):
-    return 0.5 * np.abs(one - other).sum()
+def distance(first, other):
+    return 0.5 * np.abs(first - other).sum()
 
 
 def chi_square(cells, rates, observed, sizes, measurements, total):
@@ -56,15 +56,15 @@ def chi_square(cells, rates, observed, sizes, measurements, total):
         powers = np.exp(logits - logits.max(axis=0))
         return powers / powers.sum(axis=0)
 
-    laws = []
+    probabilities = []
     place, state = 0, 0
     for size, seen in zip(sizes, observed, strict=True):
-        law, rate = softmax(cells[place : place + seen]), softmax(rates[state : state + 1 + size - seen])
-        laws.append(np.vstack([rate[0] * law, rate[1:]]))
+        table, rate = softmax(cells[place : place + seen]), softmax(rates[state : state + 1 + size - seen])
+        probabilities.append(np.vstack([rate[0] * table, rate[1:]]))
         place, state = place + seen, state + 1 + size - seen
     loss = 0.0
     for measured in measurements:
-        parts = [laws[column] for column in measured.columns]
+        parts = [probabilities[column] for column in measured.columns]
         table = np.einsum("ak->a", parts[0]) if len(parts) == 1 else np.einsum("ak,bk->ab", *parts)
         loss += (((total * table / cells.shape[1] - measured.counts) / measured.noise_std) ** 2).sum()
     return loss
@@ -79,21 +79,21 @@ def test_the_gradient_is_that_of_the_loss(observed, blocks, monkeypatch):
     codes = random_model(seed=2).sample(100, rng).astype(np.int64)
     measurements = tables_of(codes, SIZES, 0.5)
     measurements = [Measurement(m.columns, m.counts, 0.5 + i % 3) for i, m in enumerate(measurements)]
-    monkeypatch.setattr(_Tables, "_pace", lambda *_: 1.0)  # no chance added to the noise
+    monkeypatch.setattr(_Tables, "_gap_speed", lambda *_: 1.0)  # no chance added to the noise
     tables = _Tables(SIZES, observed, measurements, total, (), denoised=True)
     logits = _Logits(tables, 3, rng)
     logits.rates += rng.normal(size=logits.rates.shape).astype(np.float32)
-    laws = logits.laws()
-    found = logits.slopes(laws, tables.slope(laws.whole))
+    probabilities = logits.probabilities()
+    found = logits.logit_gradients(probabilities, tables.gradient(probabilities.whole))
     parts = [logits.cells.astype(np.float64), logits.rates.astype(np.float64)]
-    for which, slope in enumerate(found):
-        for place in np.ndindex(slope.shape if slope is not None else (0,)):
+    for which, gradient in enumerate(found):
+        for place in np.ndindex(gradient.shape if gradient is not None else (0,)):
             sides = []
             for step in (1e-5, -1e-5):
                 moved = [part.copy() for part in parts]
                 moved[which][place] += step
                 sides.append(chi_square(*moved, observed, SIZES, measurements, total))
-            assert slope[place] * 2 / 3 == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=2e-3, abs=0.05)
+            assert gradient[place] * 2 / 3 == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=2e-3, abs=0.05)
 
 
 def test_chi_square_of_each_table():
@@ -118,19 +118,21 @@ def test_a_fit_reaches_what_noise_allows():
     assert found.unexplained == ()
     assert found.total == pytest.approx(20_000, abs=300)
     pairs = [(measured, truth.marginal(measured.columns)) for measured in measurements if len(measured.columns) == 2]
-    ours = np.mean([distance(found.filled.marginal(measured.columns), law) for measured, law in pairs])
-    assert ours < 0.75 * np.mean([distance(measured.counts / 20_000, law) for measured, law in pairs])
+    ours = np.mean([distance(found.filled.marginal(measured.columns), table) for measured, table in pairs])
+    assert ours < 0.75 * np.mean([distance(measured.counts / 20_000, table) for measured, table in pairs])
 
 
-def test_a_fit_repeats_itself_and_tells_how_far_it_is():
+def test_a_fit_is_repeatable_and_reports_progress():
     measurements = tables_of(random_model().sample(500, np.random.default_rng(0)).astype(np.int64), SIZES, 20.0)
-    told = []
-    one = fit_mixture(SIZES, measurements, progress=lambda *now: told.append(now))
+    calls = []
+    first = fit_mixture(SIZES, measurements, progress=lambda *now: calls.append(now))
     other = fit_mixture(SIZES, measurements)
-    assert all(np.array_equal(a, b) for a, b in zip(one.filled.probabilities, other.filled.probabilities, strict=True))
-    assert told[-1] == (1_000, 1_000)
+    assert all(
+        np.array_equal(a, b) for a, b in zip(first.filled.probabilities, other.filled.probabilities, strict=True)
+    )
+    assert calls[-1] == (1_000, 1_000)
     assert not np.array_equal(
-        one.filled.probabilities[0], fit_mixture(SIZES, measurements, seed=1).filled.probabilities[0]
+        first.filled.probabilities[0], fit_mixture(SIZES, measurements, seed=1).filled.probabilities[0]
     )
 
 
@@ -143,7 +145,7 @@ def test_columns_that_decide_each_other_get_more_components():
     assert np.trace(found.filled.marginal((0, 1))) > 0.95
 
 
-def test_what_cannot_be_reached_is_told(monkeypatch):
+def test_tables_that_do_not_fit_are_unexplained(monkeypatch):
     """Three columns of which each two are said to be equal, and each two different."""
     monkeypatch.setattr(mixture_fit, "STEPS", 40)
     same, other = np.diag([500.0, 500.0]), 500 - np.diag([500.0, 500.0])
@@ -157,7 +159,7 @@ def test_what_was_not_measured_is_uniform_and_independent():
     assert found.marginal((0, 1)) == pytest.approx(np.outer([0.9, 0.1], np.full(3, 1 / 3)), abs=0.02)
 
 
-def test_a_pair_alone_tells_both_of_its_columns():
+def test_a_pair_alone_determines_both_columns():
     counts = np.array([[500.0, 100.0], [100.0, 300.0]])
     found = fit_mixture((2, 2), [Measurement((1, 0), counts.T, 5.0)]).filled
     assert found.marginal((0, 1)) == pytest.approx(counts / 1_000, abs=0.03)
@@ -190,11 +192,11 @@ def test_exact_counts_are_fitted_all_the_same():
 def test_forbidden_cells_get_hardly_anything(with_gaps):
     """Noise alone would leave them a few in a hundred."""
     rng = np.random.default_rng(0)
-    one = rng.integers(0, 3, 3_000)
-    other = np.where(one == 0, 0, rng.integers(0, 3, 3_000))
+    first = rng.integers(0, 3, 3_000)
+    other = np.where(first == 0, 0, rng.integers(0, 3, 3_000))
     forbidden = np.zeros((3, 3), dtype=np.bool_)
     forbidden[0, 1:] = True
-    codes, sizes = np.stack([one, other], axis=1), (3, 3)
+    codes, sizes = np.stack([first, other], axis=1), (3, 3)
     if with_gaps:
         codes, sizes = np.where(rng.random(codes.shape) < 0.2, 3, codes), (4, 4)
     measurements = tables_of(codes, sizes, 100.0)
@@ -240,16 +242,16 @@ def test_gaps_that_depend_on_another_column_are_seen_through():
     naive = np.bincount(codes[~missing[:, 0], 0], minlength=3) / (~missing[:, 0]).sum()
     assert distance(found.filled.marginal((0,)), truth) < 0.35 * distance(naive, truth)
     assert found.gapped is not None
-    told = found.gapped.marginal((1, 0))[:3, 3]
-    assert told / found.gapped.marginal((1,))[:3] == pytest.approx([0.6, 0.2, 0.0], abs=0.05)
+    gaps = found.gapped.marginal((1, 0))[:3, 3]
+    assert gaps / found.gapped.marginal((1,))[:3] == pytest.approx([0.6, 0.2, 0.0], abs=0.05)
 
 
-def test_the_law_over_all_cells_is_made_of_rate_and_law():
+def test_probabilities_of_all_cells_are_rate_times_observed():
     codes = correlated(3_000)
     rows = gaps_in(codes, (3, 3, 3), np.random.default_rng(0).random(codes.shape) < 0.3, 0)
     found = fit_mixture((4, 4, 4), tables_of(rows, (4, 4, 4), 20.0), observed=(3, 3, 3))
-    for law, whole in zip(found.filled.probabilities, found.gapped.probabilities, strict=True):
-        assert whole[:, :3] == pytest.approx((1 - whole[:, 3:]) * law, abs=1e-6)
+    for table, whole in zip(found.filled.probabilities, found.gapped.probabilities, strict=True):
+        assert whole[:, :3] == pytest.approx((1 - whole[:, 3:]) * table, abs=1e-6)
         assert whole.sum(axis=1) == pytest.approx(1, abs=1e-5)
 
 

@@ -27,7 +27,7 @@ def joint(model):
     for row in product(*map(range, model.sizes)):
         for component in range(model.components):
             table[row] += np.prod(
-                [law[component, cell] for law, cell in zip(model.probabilities, row, strict=True)], dtype=float
+                [table[component, cell] for table, cell in zip(model.probabilities, row, strict=True)], dtype=float
             )
     return table / model.components
 
@@ -43,8 +43,8 @@ def tables_of(codes, sizes, noise_std, seed=0):
     return measured
 
 
-def distance(one, other):
-    return 0.5 * np.abs(one - other).sum()
+def distance(first, other):
+    return 0.5 * np.abs(first - other).sum()
 
 
 @pytest.mark.parametrize("columns", [(), (0,), (1,), (2, 3), (3, 0), (2, 1, 0), (0, 1, 2, 3)])
@@ -74,7 +74,7 @@ def test_it_can_do_what_others_can():
     assert isinstance(random_model(), CanFill)
 
 
-def test_samples_follow_the_enumerated_law():
+def test_samples_follow_the_enumerated_distribution():
     """The whole joint within the multinomial law (false alarm 1e-6), and nearer to single columns than chance."""
     model, rows = random_model(), 60_000
     codes = model.sample(rows, np.random.default_rng(3)).astype(np.int64)
@@ -92,9 +92,9 @@ def test_small_samples_are_unbiased():
     seen = np.zeros(SIZES)
     for _ in range(times):
         np.add.at(seen, tuple(model.sample(rows, rng).astype(np.int64).T), 1)
-    law = joint(model)
-    standard = np.sqrt(law * (1 - law) * rows * times)
-    assert (np.abs(seen - law * rows * times) <= 6 * standard + 1e-9).all()
+    table = joint(model)
+    standard = np.sqrt(table * (1 - table) * rows * times)
+    assert (np.abs(seen - table * rows * times) <= 6 * standard + 1e-9).all()
 
 
 def test_columns_of_a_component_are_not_coupled():
@@ -117,14 +117,14 @@ def test_filling_is_bayes_by_enumeration():
         for column, cell in known.items():
             given[:, column] = cell
         codes = model.fill(given, lambda: rng.random(rows)).astype(np.int64)
-        law = whole[tuple(known.get(column, slice(None)) for column in range(4))]
+        table = whole[tuple(known.get(column, slice(None)) for column in range(4))]
         free = [column for column in range(4) if column not in known]
-        counts = np.bincount(np.ravel_multi_index(codes[:, free].T, law.shape), minlength=law.size)
-        assert stats.chisquare(counts, (law / law.sum()).ravel() * rows).pvalue > 1e-6
+        counts = np.bincount(np.ravel_multi_index(codes[:, free].T, table.shape), minlength=table.size)
+        assert stats.chisquare(counts, (table / table.sum()).ravel() * rows).pvalue > 1e-6
         assert all((codes[:, column] == cell).all() for column, cell in known.items())
 
 
-def test_a_cell_that_no_component_allows_is_kept_and_tells_nothing():
+def test_a_cell_that_no_component_allows_is_kept_and_ignored():
     sure = np.array([[1.0, 0.0], [1.0, 0.0]])
     model = MixtureModel([sure, np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])])
     given = np.array([[1, 1, -1]] * 50)
@@ -147,16 +147,18 @@ def test_files_hold_the_same_model(tmp_path):
     archive.save(tmp_path / "one.model", {}, model.to_arrays())
     again = MixtureModel.from_arrays(archive.load(tmp_path / "one.model")[1])
     assert again.sizes == model.sizes
-    assert all(np.array_equal(one, other) for one, other in zip(again.probabilities, model.probabilities, strict=True))
+    assert all(
+        np.array_equal(first, other) for first, other in zip(again.probabilities, model.probabilities, strict=True)
+    )
     assert np.array_equal(again.sample(99, np.random.default_rng(1)), model.sample(99, np.random.default_rng(1)))
 
 
 @pytest.mark.parametrize(
-    "laws", [[np.ones((2, 1)), np.ones((3, 1))], [np.ones(3)], [np.ones((2, 0))], [np.ones((0, 2))]]
+    "tables", [[np.ones((2, 1)), np.ones((3, 1))], [np.ones(3)], [np.ones((2, 0))], [np.ones((0, 2))]]
 )
-def test_mixtures_that_are_none(laws):
-    with pytest.raises(ModelError, match="cannot have laws of shapes"):
-        MixtureModel(laws)
+def test_refuses_probabilities_of_the_wrong_shapes(tables):
+    with pytest.raises(ModelError, match="cannot have probabilities of shapes"):
+        MixtureModel(tables)
 
 
 WIDE_SIZES = (3, 4, 2, 5)
@@ -168,20 +170,20 @@ ENDS = np.array([0, 3, 7, 9, 14])
 def drawn(rows=4_000, groups=40, seed=0):
     """Rows of a mixture without any art, their groups, and the counts that are expected."""
     rng = np.random.default_rng(seed)
-    laws = [rng.dirichlet(np.full(size, 0.6), groups) for size in WIDE_SIZES]
+    tables = [rng.dirichlet(np.full(size, 0.6), groups) for size in WIDE_SIZES]
     which = rng.permutation(np.arange(rows) % groups)
-    codes = np.stack([(np.cumsum(law, 1)[which] < rng.random((rows, 1))).sum(axis=1) for law in laws], axis=1)
-    whole = np.hstack(laws).astype(np.float32)
+    codes = np.stack([(np.cumsum(table, 1)[which] < rng.random((rows, 1))).sum(axis=1) for table in tables], axis=1)
+    whole = np.hstack(tables).astype(np.float32)
     return codes.clip(0, np.array(WIDE_SIZES) - 1).astype(np.uint16), which, whole.T @ whole * np.float32(rows / groups)
 
 
 def off(codes, target):
     """How far all pairs are from the target, in rows."""
     far = 0.0
-    for one, other in combinations(range(len(WIDE_SIZES)), 2):
-        counts = np.zeros((WIDE_SIZES[one], WIDE_SIZES[other]))
-        np.add.at(counts, (codes[:, one], codes[:, other]), 1)
-        far += np.abs(counts - target[ENDS[one] : ENDS[one + 1], ENDS[other] : ENDS[other + 1]]).sum() / 2
+    for first, other in combinations(range(len(WIDE_SIZES)), 2):
+        counts = np.zeros((WIDE_SIZES[first], WIDE_SIZES[other]))
+        np.add.at(counts, (codes[:, first], codes[:, other]), 1)
+        far += np.abs(counts - target[ENDS[first] : ENDS[first + 1], ENDS[other] : ENDS[other + 1]]).sum() / 2
     return far
 
 
@@ -191,8 +193,8 @@ def test_every_group_keeps_its_rows_and_its_cells_of_each_column():
     swap_rebalance(codes, which, target, ENDS, np.random.default_rng(1))
     assert (codes != before).any()
     for group in range(40):
-        inside = which == group
-        assert np.array_equal(np.sort(codes[inside], axis=0), np.sort(before[inside], axis=0))
+        is_member = which == group
+        assert np.array_equal(np.sort(codes[is_member], axis=0), np.sort(before[is_member], axis=0))
 
 
 def test_indicators_count():
@@ -222,9 +224,9 @@ def test_pairs_come_near_to_what_the_cells_of_the_groups_allow():
     assert off(mixed, within) < 0.5 * off(codes, within)
 
 
-def test_couples_are_of_one_group_and_no_row_is_in_two():
+def test_row_pairs_are_of_one_group_and_no_row_is_in_two():
     groups = np.array([2, 0, 2, 1, 2, 0, 0, 0])
-    first, second = mixture_model._couples(groups)
+    first, second = mixture_model._row_pairs(groups)
     assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (1, 5), (6, 7)]
 
 
@@ -239,10 +241,10 @@ def test_samples_are_nearer_to_the_model_than_without(sizes, components, rows, m
         rng, far = np.random.default_rng(seed), []
         for _ in range(40 if rows < 4_000 else 8):
             codes = model.sample(rows, rng).astype(np.int64)
-            for one, other in combinations(range(len(sizes)), 2):
-                counts = np.zeros((sizes[one], sizes[other]))
-                np.add.at(counts, (codes[:, one], codes[:, other]), 1)
-                far.append(np.abs(counts / rows - model.marginal((one, other))).sum() / 2)
+            for first, other in combinations(range(len(sizes)), 2):
+                counts = np.zeros((sizes[first], sizes[other]))
+                np.add.at(counts, (codes[:, first], codes[:, other]), 1)
+                far.append(np.abs(counts / rows - model.marginal((first, other))).sum() / 2)
         return np.mean(far)
 
     mixed = mean_distance(3)

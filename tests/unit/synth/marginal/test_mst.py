@@ -28,22 +28,22 @@ def test_a_single_candidate_is_chosen_from_the_rows_that_it_counts(tmp_path):
     assert [e.reads for e in table.ledger.entries if e.what == "choice 1"] == [["x0", "x1"]]
 
 
-def test_the_noise_that_is_told_is_the_noise_that_was_paid_for(tmp_path):
+def test_the_stated_noise_is_the_noise_in_the_ledger(tmp_path):
     table = table_of(tmp_path)
     model = fit("mst", "extended", table)
     entry = next(e for e in table.ledger.entries if " × " in e.what)
-    told = next(line for line in model.facts.structure if line.startswith(entry.what))
-    assert told == f"{entry.what}: noise std {entry.mechanism['std']:.1f}"
+    stated = next(line for line in model.facts.structure if line.startswith(entry.what))
+    assert stated == f"{entry.what}: noise std {entry.mechanism['std']:.1f}"
     paid = for_counts(type(table.ledger.capacity)(entry.loss, table.ledger.order), L1(1))
     assert entry.mechanism["std"] == pytest.approx(paid.noise_std)
 
 
 def dependence(rows, pair):
     """Half the sum of |c(x, y) - c(x) c(y) / n| over all cells of two columns without gaps."""
-    one, other = pair
+    column, other = pair
     counts = np.zeros((3, 3))
     for row in rows:
-        counts["abc".index(row[one]), "abc".index(row[other])] += 1
+        counts["abc".index(row[column]), "abc".index(row[other])] += 1
     return 0.5 * np.abs(counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / len(rows)).sum()
 
 
@@ -56,10 +56,10 @@ def chosen_tree(table):
 def is_tree(pairs, columns):
     """Whether these pairs connect all columns without a circle."""
     component = list(range(columns))
-    for one, other in pairs:
-        if component[one] == component[other]:
+    for column, other in pairs:
+        if component[column] == component[other]:
             return False
-        component = [component[one] if name == component[other] else name for name in component]
+        component = [component[column] if name == component[other] else name for name in component]
     return len(set(component)) == 1
 
 

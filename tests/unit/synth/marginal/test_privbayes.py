@@ -28,7 +28,7 @@ def chain(rows=3000, columns=5, seed=0, gaps=0.0):
         codes.append(np.where(rng.random(rows) < 0.2 + 0.1 * column, rng.integers(0, 3, rows), like))
     cells = np.array(LEVELS, dtype=object)[np.array(codes)]
     cells[rng.random(cells.shape) < gaps] = ""
-    return pl.DataFrame({f"x{i}": list(one) for i, one in enumerate(cells)})
+    return pl.DataFrame({f"x{i}": list(column) for i, column in enumerate(cells)})
 
 
 def levels_schema(columns=5, **more):
@@ -56,7 +56,7 @@ def greedy(frame, most_parents):
     while len(placed) < len(codes):
         sets = list(combinations(placed, min(most_parents, len(placed))))
         waiting = [column for column in range(len(codes)) if column not in placed]
-        best = max(((column, some) for column in waiting for some in sets), key=lambda one: score(*one))
+        best = max(((column, some) for column in waiting for some in sets), key=lambda family: score(*family))
         found.append(best)
         placed.append(best[0])
     return found
@@ -173,14 +173,14 @@ def test_tables_that_help_each_other_count_the_same_rows(tmp_path):
     assert not measurements.same_rows or len({released.counts.sum() for released in measurements.tables}) == 1
 
 
-def test_the_same_noise_gives_the_same_network_and_laws(tmp_path):
+def test_the_same_noise_gives_the_same_network(tmp_path):
     models = []
     for _ in range(2):
         table = private(chain(gaps=0.1), levels_schema(may_be_missing=True), tmp_path, budget=gl.Budget(2.0, 1e-6))
         with fixed_noise(seed=3):
             models.append(gl.PrivBayes().fit(table, spend=table.ledger.left))
-    for one, other in zip(models[0].filled.probabilities, models[1].filled.probabilities, strict=True):
-        assert np.array_equal(one, other)
+    for first, other in zip(models[0].filled.probabilities, models[1].filled.probabilities, strict=True):
+        assert np.array_equal(first, other)
     assert models[0].describe() == models[1].describe()
 
 
@@ -201,7 +201,7 @@ def test_a_wide_parent_enters_merged(tmp_path):
     rng = np.random.default_rng(0)
     age = rng.integers(0, 64, 2000)
     level = np.where(rng.random(2000) < 0.2, rng.integers(0, 3, 2000), age // 22)
-    frame = pl.DataFrame({"age": age, "level": [LEVELS[one] for one in level]})
+    frame = pl.DataFrame({"age": age, "level": [LEVELS[code] for code in level]})
     schema = gl.Schema("wide", [gl.Integer("age", bounds=(0, 63), bins=64), gl.Categorical("level", LEVELS)])
     table = private(frame, schema, tmp_path, budget=gl.Budget(2.0, 1e-6))
     with no_noise():
@@ -217,7 +217,7 @@ def test_a_wide_parent_enters_merged(tmp_path):
     assert model.marginal(["age", "level"]).shape == (64, 3)
 
 
-def test_gaps_at_random_do_not_bias_the_law_of_a_child(tmp_path):
+def test_gaps_at_random_do_not_bias_a_child(tmp_path):
     """x1 repeats x0 and is missing for most rows where x0 is a: the observed rows alone would say c far too often."""
     rng = np.random.default_rng(1)
     codes = rng.choice(3, 20_000, p=[0.6, 0.2, 0.2])
@@ -236,9 +236,9 @@ def test_rows_with_their_gaps(tmp_path):
     frame = chain(4000, 2).with_columns(x1=pl.when(pl.col("x0") == "a").then(pl.lit("")).otherwise("x1"))
     table = private(frame, levels_schema(2, may_be_missing=True), tmp_path, budget=gl.Budget(20.0, 1e-6))
     model = gl.PrivBayes().fit(table, spend=table.ledger.left)
-    law = model.marginal(["x0", "x1"], gaps="as-observed")
-    assert law[0, 3] == pytest.approx(law[0].sum(), abs=0.01)
-    assert law[1:, 3].sum() < 0.01
+    table = model.marginal(["x0", "x1"], gaps="as-observed")
+    assert table[0, 3] == pytest.approx(table[0].sum(), abs=0.01)
+    assert table[1:, 3].sum() < 0.01
 
 
 def test_a_column_beyond_the_cap_is_named_before_anything_is_spent(tmp_path):
@@ -261,11 +261,11 @@ def test_many_columns_are_chosen_from_a_bounded_pool(tmp_path, monkeypatch):
     assert len(model.sample(10, seed=0)) == 10
 
 
-def test_progress_is_told(tmp_path):
-    told = []
+def test_progress_is_reported(tmp_path):
+    phases = []
     table = private(chain(200, 3), levels_schema(3), tmp_path)
-    gl.PrivBayes().fit(table, spend=table.ledger.left, progress=lambda *some: told.append(some))
-    assert [phase for phase, *_ in told] == ["choosing", "choosing", "counting", "fitting", "fitting"]
+    gl.PrivBayes().fit(table, spend=table.ledger.left, progress=lambda *some: phases.append(some))
+    assert [phase for phase, *_ in phases] == ["choosing", "choosing", "counting", "fitting", "fitting"]
 
 
 # -------------------------------------------------------------- views

@@ -14,8 +14,10 @@ from helpers.letters_tables import METHODS, PAIRS, SCHEMA, SIZES, fit, letters, 
 from helpers.open_sealed import reveal
 
 BUDGETS = {"pure": gl.Budget(1.0, 0), "approximate": gl.Budget(1.0, 1e-6)}
-WAYS = [name for name in STRATEGIES if name not in {"impute-mode", "impute-distribution"}]  # they pay as the mean does
-EVERY = [(method, missing) for method in ("mst", "aim") for missing in WAYS]
+TREATMENTS = [
+    name for name in STRATEGIES if name not in {"impute-mode", "impute-distribution"}
+]  # they pay as the mean does
+EVERY = [(method, missing) for method in ("mst", "aim") for missing in TREATMENTS]
 
 
 def selection_of(table, missing, *, marginals=PAIRS, cap_cells=10**6):
@@ -70,7 +72,7 @@ def test_a_marginal_that_is_all_noise_is_not_blown_up_without_end(tmp_path):
     assert selection.scaled_tables[0].noise_std == pytest.approx(0.1 * 1000)
 
 
-@pytest.mark.parametrize("missing", WAYS)
+@pytest.mark.parametrize("missing", TREATMENTS)
 def test_no_rows_count_as_one(missing, tmp_path):
     selection = selection_of(table_of(tmp_path, [], budget=gl.Budget(100.0, 1e-6)), missing)
     with no_noise():
@@ -253,14 +255,14 @@ def test_a_column_that_drives_gaps_does_not_attract_the_choice(method, missing, 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_progress_and_facts(method, tmp_path):
-    told = []
+    calls = []
     table = table_of(tmp_path)
-    model = METHODS[method]().fit(table, spend=table.ledger.left, progress=lambda *step: told.append(step))
-    phases = [phase for phase, _, _ in told]
+    model = METHODS[method]().fit(table, spend=table.ledger.left, progress=lambda *step: calls.append(step))
+    phases = [phase for phase, _, _ in calls]
     assert phases[0] == "counting"
     assert phases[-1] == "fitting"
     assert any(phase.startswith(("round", "choosing")) for phase in phases)
-    assert all(0 <= done <= of for _, done, of in told)
+    assert all(0 <= done <= of for _, done, of in calls)
     structure = model.facts.structure
     assert {line.split(":")[0] for line in structure} == {
         e.what for e in table.ledger.entries if not e.what.startswith("choice")
