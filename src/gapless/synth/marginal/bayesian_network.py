@@ -150,9 +150,9 @@ class BayesianNetwork:
                 family.append((node, table))
         axes = Axes(self.sizes, [node for node, _ in family])
         tables = axes.ties | {key: table for key, (_, table) in zip(axes.tables, family, strict=True)}
-        if (needed := cells(axes.sizes, tables)) > CAP_CELLS:
+        if (tree_cells := cells(axes.sizes, tables)) > CAP_CELLS:
             raise ModelError(
-                f"the marginal of columns {tuple(columns)} would need {needed:,} cells; the cap is {CAP_CELLS:,}",
+                f"the marginal of columns {tuple(columns)} would need {tree_cells:,} cells; the cap is {CAP_CELLS:,}",
                 hint="use counts of a large sample instead",
             )
         with np.errstate(divide="ignore"):
