@@ -271,7 +271,7 @@ def test_sums_are_those_of_the_definition_and_move_within_their_bound(matching, 
         other = neighbour_of(rng, table)
         a, b = smooth_value(table, matching, low, high), smooth_value(other, matching, low, high)
         assert a.answer == answer_by_definition(table, matching, low, high)
-        least = Bounds.of(low, high).least_sensitivity(matching)
+        least = Bounds.of(low, high).sensitivity(matching, 1)
         assert least <= min(a.bound, b.bound)
         assert abs(a.answer - b.answer) <= min(a.bound, b.bound)
         assert a.bound <= 2 * b.bound
@@ -287,10 +287,10 @@ def test_half_the_bound_would_be_caught():
     table = [((0, 0, 0, 1, 2), Fraction(10)), ((3, 0, 0, 1, 0), Fraction(11))]
     table += [(donee, Fraction(i)) for i in range(4)]
     a, b = smooth_value(table, matching, -0.75, 1.25), smooth_value(table[1:], matching, -0.75, 1.25)
-    own = Bounds.of(-0.75, 1.25).row_sensitivity
-    assert abs(a.answer - b.answer) > own
-    assert abs(a.answer - b.answer) == 4 * 2 + own  # attained
-    assert a.bound == b.bound == own + 4 * 2
+    row_sensitivity = Bounds.of(-0.75, 1.25).sensitivity(matching, 0)
+    assert abs(a.answer - b.answer) > row_sensitivity
+    assert abs(a.answer - b.answer) == 4 * 2 + row_sensitivity  # attained
+    assert a.bound == b.bound == row_sensitivity + 4 * 2
 
 
 def test_contributions_are_rounded_to_a_public_grid():

@@ -169,7 +169,7 @@ def test_the_distance_of_scores_by_rank_is_attained(quantile):
     assert most == 1
 
 
-def test_scores_by_rank_leave_out_rows_with_a_gap_in_what_is_needed_whatever_the_tally_says():
+def test_scores_by_rank_leave_out_rows_with_a_gap_in_a_needed_column():
     lying = replace(counted("all"), needs=frozenset({"x1", "x2"}))
     rows = [("a", "a", "a"), ("a", "c", None), ("a", "c", None), ("a", "b", "a")]
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))

@@ -1,4 +1,4 @@
-"""Which tables were passed: a public one to look at, a sealed one to pay for, two that can be compared."""
+"""Check the tables that were passed: public, sealed, or comparable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_PUBLIC = Hint("read it with ", Call("Table.read", ...), ", if the data are 
 
 
 def check_public(table: object, what: str, *, private: str) -> None:
-    """Refuse what is not a public table; `private` is what to do with a sealed one."""
+    """Refuse what is not a public table; `private` is the hint for a sealed one."""
     if isinstance(table, Table):
         return
     wrong = f"{what} a public Table, not a {type(table).__name__}"
@@ -27,9 +27,9 @@ def check_public(table: object, what: str, *, private: str) -> None:
 
 
 def check_private(table: object, what: str, *, public: str = READ) -> None:
-    """Refuse what is not a sealed table; `public` is what to do with a public one.
+    """Refuse what is not a sealed table; `public` is the hint for a public one.
 
-    By the very class: distances follow from what a table says that it protects, and another could say anything.
+    By exact class: distances follow from the protected unit of a table, and a subclass could state another.
     """
     if type(table) is not PrivateTable:
         hint = public if isinstance(table, Table) else READ
@@ -37,17 +37,17 @@ def check_private(table: object, what: str, *, public: str = READ) -> None:
 
 
 def check_comparable(*schemas: Schema) -> None:
-    """Refuse schemas under which the same codes are not the same cells."""
+    """Refuse schemas in which the same code can mean different cells."""
     first, *others = ([(column.name, column.cells) for column in schema.columns] for schema in schemas)
     if any(other != first for other in others):
         raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
 
 
 def to_shared_bins(truth: Table, other: Table) -> tuple[Table, Table]:
-    """Two public tables told by the same bins; what is no public table, and other cells, are refused.
+    """Two public tables under the same bins; sealed tables, and tables with other cells, are refused.
 
-    Bins that were learned for one of them are those of both. Where neither has any, they are cut by the first. The
-    second may have weights; the first is refused with them, since each of its rows counts once.
+    Bins that were learned for one of them are used for both. If neither has learned bins, they are learned from the
+    first. The second may have weights; the first may not, since each of its rows counts once.
     """
     for table in (truth, other):
         check_public(
@@ -68,10 +68,10 @@ def to_shared_bins(truth: Table, other: Table) -> tuple[Table, Table]:
 
 
 def shared_bins(schema: Schema, other: Table, *, counted: Table) -> Schema:
-    """A schema with a public table's bins where its own are to be learned; those of neither are cut by `counted`."""
-    told = schema.with_columns({column.name: other.schema[column.name] for column in _columns_to_bin(schema)})
-    counts = {c.name: counted.marginal(c.name)[: c.values_size].astype(np.float64) for c in _columns_to_bin(told)}
-    return cut_schema(told, counts, DEFAULT_BINS)
+    """A schema with the bins of a public table where its bins are to be learned; else learned from `counted`."""
+    shared = schema.with_columns({column.name: other.schema[column.name] for column in _columns_to_bin(schema)})
+    counts = {c.name: counted.marginal(c.name)[: c.values_size].astype(np.float64) for c in _columns_to_bin(shared)}
+    return cut_schema(shared, counts, DEFAULT_BINS)
 
 
 def _columns_to_bin(schema: Schema) -> list[BinnedColumn]:

@@ -1,8 +1,8 @@
-"""Gaps filled by chance: a map of each row by itself, from the row's own cells and its own random numbers.
+"""Random imputation of gaps: each row is mapped by itself, from its cells and separate random numbers.
 
-Every row has its own place in each vector of numbers that `Chance` gives. For fixed numbers the maps below are
-functions of one row, so neighbouring tables stay neighbours (docs/proofs/stability.md). The numbers must be independent
-and never be replayed for another table: a fresh seed from the operating system each time.
+Each row has one number in each vector that `Chance` returns. For fixed numbers the maps below are functions of one
+row, so neighbouring tables stay neighbours (docs/proofs/stability.md). The numbers must be independent and never be
+used for another table: each table takes a fresh seed from the operating system.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ Chance: TypeAlias = Callable[[], NDArray[np.float64]]  # a fresh number from [0,
 
 @runtime_checkable
 class Filler(Protocol):
-    """What fills gaps given the other cells of a row: a fitted model, made of released or public values alone."""
+    """A fitted model that fills gaps given the other cells of a row; it consists of released or public values only."""
 
     @property
     def schema(self) -> Schema:
-        """Of the rows it fills."""
+        """The schema of the rows that it fills."""
 
     @property
     def private(self) -> bool:
-        """Whether anything was promised for it: not if the noise was that of a test."""
+        """Whether it was fitted with real noise, not with the noise of a test."""
 
     @property
     def filled(self) -> object:
         """The distribution that it draws from."""
 
     def sanitized(self) -> Filler:
-        """The same, made anew of plain numbers and text."""
+        """A copy rebuilt from plain numbers and text."""
 
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
-        """Rows × columns of codes, those that are -1 drawn: a map of each row and its own draws."""
+        """Rows × columns of codes in which each -1 is replaced by a draw: a map of each row and its draws."""
 
 
 class ColumnFiller(Protocol):
-    """What fills the gaps of one column: its law given other columns, made of released or public values alone."""
+    """The distribution that fills one column given others; it consists of released or public values only."""
 
     @property
     def given(self) -> tuple[int, ...]:
-        """The cells of each of the others."""
+        """The number of cells of each of the other columns."""
 
     @property
     def cells(self) -> int:
-        """The cells of the column."""
+        """The number of cells of the column."""
 
     def sanitized(self) -> ColumnFiller:
-        """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
+        """A copy rebuilt from plain numbers; numbers that are too few, or not finite, are refused."""
 
     def draw(self, others: NDArray[np.int64], draws: NDArray[np.float64]) -> NDArray[np.int64]:
-        """A cell for each row, from rows × others: a map of each row and its own draw."""
+        """A cell for each row, from rows × others: a map of each row and its draw."""
 
 
 def check_distributions(schema: Schema, distributions: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """A distribution over the observed cells of each column, as plain arrays that nobody else holds."""
+    """Copies of the distributions over the observed cells of each column, checked; no caller can change them."""
     distributions = [np.array(distribution, dtype=np.float64) for distribution in distributions]
     for column, distribution in zip(schema.columns, distributions, strict=True):
         fits = distribution.shape == (column.size,) and (distribution >= 0).all() and 0 < distribution.sum() < np.inf
@@ -79,7 +79,7 @@ def check_distributions(schema: Schema, distributions: Sequence[NDArray[np.float
 
 
 def trusted_model(model: Filler) -> Filler:
-    """A model of this library, made anew: foreign code among its parts would see every row."""
+    """A copy of a model of this library, without foreign objects: foreign code would see every row."""
     if not (is_trusted(model) and is_trusted(model.filled)):
         raise ModelError(
             "this model was neither fitted nor loaded here, and would see every row",
@@ -90,13 +90,13 @@ def trusted_model(model: Filler) -> Filler:
 
 
 def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Sequence[int]) -> ColumnFiller:
-    """A column's distribution of this library, made anew, for the column at `place` given those at `others`."""
+    """A copy of a distribution of this library, for the column at `place` given those at `others`."""
     if not all_trusted(filler):
         raise ModelError(
             "this distribution is not of this library, and would see every row",
             hint="pass a distribution that this library trained",
         )
-    filler = filler.sanitized()  # nothing that was put into it by hand is handed rows
+    filler = filler.sanitized()  # so that no object that was put into it receives rows
     column, given = schema.columns[place], [schema.columns[other] for other in others]
     if filler.given != tuple(other.size for other in given) or filler.cells != column.size:
         names = ", ".join(repr(other.name) for other in given)
@@ -108,22 +108,24 @@ def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Seq
 
 
 def secret_chance(rows: int) -> Chance:
-    """Numbers that nobody knows.
+    """Secret random numbers.
 
-    Each call has a stream of its own, so that the first n rows get the same numbers whether or not more rows follow.
+    Each call has a separate stream, so that the first n rows get the same numbers whether or not more rows follow.
     """
     seed, calls = secrets.randbits(128), count()
     return lambda: np.random.default_rng([seed, next(calls)]).random(rows)
 
 
-def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]], chance: Chance) -> tuple[Codes, ...]:
-    """The columns with every code beyond a column's law replaced by a draw from it."""
+def fill_gaps(
+    columns: Sequence[Codes], distributions: Sequence[NDArray[np.float64]], chance: Chance
+) -> tuple[Codes, ...]:
+    """The columns with every gap replaced by a draw from the column's distribution."""
     filled = []
-    for codes, law in zip(columns, laws, strict=True):
-        steps = np.cumsum(law)
-        marks = np.minimum(chance() * steps[-1], np.nextafter(steps[-1], 0))  # below the last step after rounding
-        drawn = np.searchsorted(steps, marks, side="right")
-        filled.append(np.where(codes < len(law), codes, drawn).astype(codes.dtype))
+    for codes, distribution in zip(columns, distributions, strict=True):
+        cumulative = np.cumsum(distribution)
+        levels = np.minimum(chance() * cumulative[-1], np.nextafter(cumulative[-1], 0))  # below the last, if rounded up
+        drawn = np.searchsorted(cumulative, levels, side="right")
+        filled.append(np.where(codes < len(distribution), codes, drawn).astype(codes.dtype))
     return tuple(filled)
 
 
@@ -131,17 +133,17 @@ def bin_of_cell(schema: Schema) -> dict[int, Integers]:
     """The bin of each cell, for the columns (by position) whose cells are finer than their bins."""
     pairs = zip(schema.finest.columns, schema.columns, strict=True)
     return {
-        place: fine.regroup(binned)
-        for place, (fine, binned) in enumerate(pairs)
-        if isinstance(fine, BinnedColumn) and isinstance(binned, BinnedColumn) and fine.size > binned.size
+        place: unbinned.regroup(binned)
+        for place, (unbinned, binned) in enumerate(pairs)
+        if isinstance(unbinned, BinnedColumn) and isinstance(binned, BinnedColumn) and unbinned.size > binned.size
     }
 
 
 def draw_within_bins(bins: Codes, of_cells: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
-    """One of the cells of each of these bins, all with the same chance; `of_cells` is the bin of each cell, rising."""
-    many = np.bincount(of_cells)
-    first = np.cumsum(many) - many
-    return first[bins] + np.floor(chance() * many[bins]).astype(np.int64)
+    """A uniform draw among the cells of each of these bins; `of_cells` is the bin of each cell, in order."""
+    sizes = np.bincount(of_cells)
+    first = np.cumsum(sizes) - sizes
+    return first[bins] + np.floor(chance() * sizes[bins]).astype(np.int64)
 
 
 def fill_cells(
@@ -150,10 +152,10 @@ def fill_cells(
     finer: Mapping[int, tuple[int, NDArray[np.int64]]],
     chance: Chance,
 ) -> tuple[Codes, ...]:
-    """The columns by their cells, where gaps were filled with bins: an observed cell stays, a gap gets one of its bin.
+    """The cells of the columns, after gaps were filled with bins: an observed cell stays, a gap gets a cell of its bin.
 
     `finer` has, for each column whose cells are finer than its bins, the number of cells and the bin of every code. The
-    new codes are as wide as those that were read.
+    codes keep their type.
     """
     columns = list(drawn)
     for place, (size, bins) in finer.items():

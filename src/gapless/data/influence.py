@@ -1,4 +1,4 @@
-r"""How many donees one row can move: L₁(D), exactly, and smooth covers of it.
+r"""The largest number of donees that one row can change: L₁(D), exactly, and smooth upper bounds on it.
 
 .. math:: L_1(D) = \max\big(1,\ \max_y |\{x : y \in \mathrm{don}_{D \cup y}(x)\}|\big)
 
@@ -79,9 +79,9 @@ class _Depth:
         strict = np.zeros(len(points), dtype=np.int64)
         tied = []
         for kind, leaf, far in Tree.of(ids, self.space).within(links.cells, self.radius):
-            inside = far < self.radius[kind]
-            np.add.at(strict, leaf[inside], self.sizes[kind[inside]])
-            tied.append((kind[~inside], leaf[~inside]))
+            is_closer = far < self.radius[kind]
+            np.add.at(strict, leaf[is_closer], self.sizes[kind[is_closer]])
+            tied.append((kind[~is_closer], leaf[~is_closer]))
         kinds, leaves = (np.concatenate(parts) for parts in zip(*tied, strict=True))
         by_leaf = np.argsort(leaves, kind="stable")
         kinds, leaves = kinds[by_leaf], leaves[by_leaf]
@@ -180,13 +180,13 @@ class _Boxes:
         """Split every box by the next column; classes that are too far from a part of it are not alive there."""
         cost = self.costs[level]
         below = int(np.prod([len(table) for table in self.costs[level + 1 :]], dtype=object))
-        own, rest = np.divmod(block.rest, below)
-        left = block.left[:, None] - cost[own]
-        one, code = np.nonzero(left >= 0)
-        box = block.box[one] * cost.shape[1] + code
+        cell, rest = np.divmod(block.rest, below)
+        left = block.left[:, None] - cost[cell]
+        alive, code = np.nonzero(left >= 0)
+        box = block.box[alive] * cost.shape[1] + code
         kept, box = np.unique(box, return_inverse=True)
         boxes = block.boxes[kept // cost.shape[1]] * cost.shape[1] + kept % cost.shape[1]
-        return _Block(boxes, box, rest[one], left[one, code], block.weight[one], block.rim[one])
+        return _Block(boxes, box, rest[alive], left[alive, code], block.weight[alive], block.rim[alive])
 
     def _leaves(self, block: _Block, bounds: Integers, best: int, exact: Callable[[Integers], Integers] | None) -> int:
         """The boxes are single points now: look at those that could be deepest, the most promising first."""

@@ -1,4 +1,4 @@
-"""Who gives a missing value to whom: the nearest rows that have one.
+"""Find the donors of each row with a gap: the nearest rows without a gap.
 
 A *donor* is a row observed on all target columns, a *donee* a row with a gap in one of them. Donors are ordered for
 each donee by their distance on the matching columns, ties by a secret random label: the first one after the donee's
@@ -42,8 +42,8 @@ class Matching:
     Attributes:
         on: the columns on which rows are compared.
         neighbors: how many donors each donee has.
-        scheme: "nearest" takes the cells of the one nearest donor; "mean" the mean contribution of all; "majority" the
-            most frequent cell among them, the first in the order of the schema if several are.
+        scheme: "nearest" takes the cells of the nearest donor; "mean" the mean contribution of all donors; "majority"
+            their most frequent cell, the first in the order of the schema if there are several.
         distance: "gower" adds up differences, "euclidean" their squares. Ordered columns differ by the difference of
             positions as a share of the column's range, other columns by 0 or 1. *Not applicable* is a cell without a
             position. A gap of a donor is as far as can be; a gap of a donee leaves that column out of the comparison.
@@ -93,7 +93,9 @@ class Matching:
         schema.positions(self.on)
         schema.positions(targets)
         if not targets:
-            raise SchemaError("no target column", hint="the columns of the question that may be missing")
+            raise SchemaError(
+                "no target column", hint=Hint("pass columns that may be missing as ", Argument("targets"))
+            )
         if both := sorted(set(self.on) & set(targets)):
             raise SchemaError(f"{both[0]!r} is matched on and asked for", hint=Hint("leave it out of ", Argument("on")))
         if self.scheme == "majority" and len(targets) > 1:
@@ -105,7 +107,7 @@ class Matching:
         if wide := [column for column in chosen if column.extended_size > MOST_CELLS]:
             raise SchemaError(
                 f"column {wide[0].name!r} has {wide[0].extended_size} cells, too many to match on",
-                hint=f"at most {MOST_CELLS}: fewer bins or levels",
+                hint=f"declare fewer bins or levels, at most {MOST_CELLS}",
             )
         if math.prod(column.extended_size for column in chosen) > LARGEST_DOMAIN:
             raise SchemaError(
@@ -210,9 +212,9 @@ def link(
     radius = np.zeros(len(cells), dtype=np.int64)
     np.maximum.at(radius, which, far)
     closer = far < radius[which]
-    inside = np.bincount(which[closer], tree.leaves[leaf[closer]], minlength=len(cells)).astype(np.int64)
-    _take_all(donors, kinds, which[closer], leaf[closer], lists, inside)
-    ends = _take_next(donors, kinds, which[~closer], leaf[~closer], lists, inside, starts, len(observed))
+    closer_donors = np.bincount(which[closer], tree.leaves[leaf[closer]], minlength=len(cells)).astype(np.int64)
+    _take_all(donors, kinds, which[closer], leaf[closer], lists, closer_donors)
+    ends = _take_next(donors, kinds, which[~closer], leaf[~closer], lists, closer_donors, starts, len(observed))
     return Links(donees, donors, kinds, cells, radius, starts, ends)
 
 
@@ -307,8 +309,10 @@ def _nearest(tree: Tree, cells: Integers, neighbors: int) -> tuple[Integers, Int
     which, _, far = _up_to_kth(tree, tree.within(cells[rest], everything, beam=max(BEAM, neighbors)), neighbors)
     np.maximum.at(limits, which, far)
     which, leaf, far = _up_to_kth(tree, tree.within(cells[rest], limits), neighbors)
-    own = found[exact[0]]
-    parts = [np.concatenate(pair) for pair in zip((a[own] for a in exact), (rest[which], leaf, far), strict=True)]
+    has_enough = found[exact[0]]
+    parts = [
+        np.concatenate(pair) for pair in zip((a[has_enough] for a in exact), (rest[which], leaf, far), strict=True)
+    ]
     order = np.argsort(parts[0], kind="stable")
     return parts[0][order], parts[1][order], parts[2][order]
 
@@ -344,17 +348,17 @@ class _DonorLists:
 
 
 def _take_all(
-    donors: Integers, kinds: Integers, which: Integers, leaf: Integers, lists: _DonorLists, inside: Integers
+    donors: Integers, kinds: Integers, which: Integers, leaf: Integers, lists: _DonorLists, closer_donors: Integers
 ) -> None:
     """Write the donors that are strictly nearer than the k-th into the first places of each donee."""
     if not which.size:
         return
     counts = np.diff(lists.begins)[leaf]
     taken = lists.rows[concatenated_ranges(lists.begins[leaf], counts)]  # grouped by kind, as `which` is sorted
-    begins = np.append(0, np.cumsum(inside))
-    each = inside[kinds]
-    donee = np.repeat(np.arange(kinds.size), each)
-    slot = concatenated_ranges(np.zeros_like(each), each)
+    begins = np.append(0, np.cumsum(closer_donors))
+    slots = closer_donors[kinds]
+    donee = np.repeat(np.arange(kinds.size), slots)
+    slot = concatenated_ranges(np.zeros_like(slots), slots)
     donors[donee, slot] = taken[begins[kinds[donee]] + slot]
 
 
@@ -364,7 +368,7 @@ def _take_next(
     which: Integers,
     leaf: Integers,
     lists: _DonorLists,
-    inside: Integers,
+    closer_donors: Integers,
     starts: Integers,
     circle: int,
 ) -> Integers:
@@ -374,7 +378,7 @@ def _take_next(
     lists are merged into one first.
     """
     size = np.diff(lists.begins)
-    kind_count = inside.size
+    kind_count = closer_donors.size
     lists_of = np.bincount(which, minlength=kind_count)
     donees_of = np.bincount(kinds, minlength=kind_count)
     tied = np.bincount(which, size[leaf], minlength=kind_count)
@@ -402,7 +406,7 @@ def _take_next(
     size = np.diff(lists.begins)
     keys = np.repeat(np.arange(size.size), size) * circle + lists.places
     begins_of = np.append(0, np.cumsum(lists_of))
-    wanted = donors.shape[1] - inside
+    wanted = donors.shape[1] - closer_donors
     ends = np.empty_like(starts)
     for donees in split_by_cost(lists_of[kinds] * wanted[kinds]):
         kind = kinds[donees]
@@ -419,7 +423,7 @@ def _take_next(
         rank = np.arange(donee.size) - np.searchsorted(donee, donee)
         taken = rank < wanted[kinds[donee]]
         donee, candidate, rank = donee[taken], candidate[taken], rank[taken]
-        donors[donee, inside[kinds[donee]] + rank] = lists.rows[candidate]
+        donors[donee, closer_donors[kinds[donee]] + rank] = lists.rows[candidate]
         last = rank == wanted[kinds[donee]] - 1
         ends[donee[last]] = lists.places[candidate[last]]
     return ends

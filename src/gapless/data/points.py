@@ -1,4 +1,4 @@
-"""The rows of a public table as points: each column a position on a line, or corners at equal distance."""
+"""The rows of a public table as points: a position for each ordered column, one-hot coordinates for the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_ONE_HOT_LEVELS = 100
 
 
 def unit_positions(column: Column) -> Floats:
-    """Where each level or bin lies between 0 and 1: middles of bins within the bounds, levels at even steps.
+    """The position of each level or bin between 0 and 1: midpoints of bins within the bounds, levels at even steps.
 
     >>> from gapless.schema import Integer
     >>> unit_positions(Integer("age", bounds=(0, 100), edges=(0, 20, 100))).tolist()
@@ -34,9 +34,9 @@ def unit_positions(column: Column) -> Floats:
 def points(table: Table, *, without: str | None = None) -> Floats:
     """Each row as a point; every column adds at most 1 to the square of the distance of two rows.
 
-    A column on a line is one coordinate from 0 to 1, and what has no value there (a gap, *not applicable*) stands
-    aside, at distance 1 from the ends. Other levels, and gaps as one more, are corners at distance 1 of each other;
-    more than 100 of them are put on a line too, in the order of the schema.
+    An ordered column is one coordinate from 0 to 1. Gaps and *not applicable* have further coordinates, at distance 1
+    from both ends. Levels without order, and gaps as one more level, are one-hot, at distance 1 of each other. More
+    than 100 such levels are put on a line too, in the order of the schema.
     """
     parts = [np.zeros((table.rows, 0))]
     for column, codes in zip(table.schema.columns, table.codes, strict=True):
@@ -53,9 +53,9 @@ def points(table: Table, *, without: str | None = None) -> Floats:
 
 
 def comparable_rows(truth: Table, other: Table) -> tuple[Flags, Flags]:
-    """Which rows of each table to compare as wholes: all if both have gaps or neither, else those without a gap.
+    """The rows of each table to compare: all if both have gaps or neither has, else those without a gap.
 
-    A gap in one table and a fill in the other would be all that such a comparison sees.
+    Otherwise the comparison would see gaps in one table only, and little else.
     """
     complete = ~rows_with_gaps(truth), ~rows_with_gaps(other)
     if complete[0].all() == complete[1].all():

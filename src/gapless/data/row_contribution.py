@@ -1,4 +1,4 @@
-"""Sums over rows in whole numbers: what each row adds by itself, and what donors add for rows with gaps."""
+"""Integer contributions of rows to a vector of sums: of each row by itself, and of rows filled from donors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gapless.types import Codes, Integers
 
 CodesByName: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
 
-CHUNK = 1 << 16  # rows
-PAIRS = 1 << 18  # of a donee and a donor
-LARGEST_UNIT = 1 << 28  # what fewer than 2³² rows add up to fits into 63 bits
-LIMB = 21  # bits: three hold a sum, and one of them times a number of rows fits into 63
-ONES = (1 << LIMB) - 1
-NONE: Mapping[str, int] = {}
+CHUNK = 1 << 16  # rows evaluated at a time
+PAIRS = 1 << 18  # pairs of a donee and a donor evaluated at a time
+LARGEST_UNIT = 1 << 28  # sums over fewer than 2³² rows fit into 63 bits
+LIMB_BITS = 21  # three limbs hold a sum, and a limb times a number of rows fits into 63 bits
+LIMB_MASK = (1 << LIMB_BITS) - 1
+NO_COLUMNS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of rows by a column: the group of each of its codes, `many` or beyond for those that are in none."""
+    """Groups of rows by a column: the group of each of its codes; `count` or more means that the row is in no group."""
 
     column: str
     group_of_code: Integers
@@ -37,18 +37,18 @@ class Groups:
 
 @dataclass(frozen=True)
 class RowContribution:
-    """What each row adds to a vector of whole numbers: public, and a function of that row alone.
+    """A public function of one row: the integers that it adds to a vector of sums.
 
-    The vector has `parts` numbers for each group; a row adds to the numbers of one group.
+    The vector has `components` numbers for each group; a row adds to the numbers of one group.
 
     Attributes:
-        columns: the columns it looks at, those of the groups included.
-        value: from the codes of some rows to what each adds, an array of rows × parts. Row by row: what it says of
-            one row must not depend on the others.
-        parts: how many numbers a row adds.
-        unit: the most that the absolute numbers of one row add up to, at most 2²⁸; a row that breaks this adds nothing.
-        by: by which columns rows are grouped: a group for each combination. A row that is in none adds nothing.
-        signed: whether a row may add negative numbers; else a row with one adds nothing.
+        columns: the columns that it reads, those of the groups included.
+        value: maps the codes of some rows to an array of rows × components. The result for a row must not depend on
+            other rows.
+        components: the number of integers that a row adds.
+        unit: a bound on the L1 norm of what a row adds, at most 2²⁸; a row that exceeds it adds nothing.
+        by: the columns that group rows, a group for each combination. A row that is in no group adds nothing.
+        signed: whether a row may add negative numbers; otherwise a row with a negative number adds nothing.
         needs: columns such that a row with a gap in one of them is left out of `plain_sum`.
     """
 
@@ -62,11 +62,14 @@ class RowContribution:
 
     def __post_init__(self) -> None:
         if not 1 <= self.unit <= LARGEST_UNIT:
-            raise SchemaError(f"a unit of {self.unit}", hint=f"from 1 to {LARGEST_UNIT}: a coarser grid")
+            raise SchemaError(
+                f"a row contribution has a unit of {self.unit}, but it must be from 1 to {LARGEST_UNIT}",
+                hint="choose a coarser grid",
+            )
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return math.prod(groups.count for groups in self.by)
 
     @property
@@ -75,122 +78,134 @@ class RowContribution:
         return self.groups * self.components
 
     def scaled(self, factor: int) -> RowContribution:
-        """The same on a finer grid."""
+        """The same contribution on a finer grid."""
         return replace(self, value=lambda rows: self.value(rows) * factor, unit=self.unit * factor)
 
-    def evaluate(self, rows: CodesByName) -> tuple[NDArray[np.int64], Integers]:
-        """The group of each row and what it adds there, within the unit whatever `value` says."""
+    def evaluate(
+        self, rows: CodesByName, observed: Mapping[str, int] = NO_COLUMNS
+    ) -> tuple[NDArray[np.int64], Integers]:
+        """The group of each row and what it adds there, at most `unit` in L1 whatever `value` returns.
+
+        `observed` has the number of observed codes of some columns: a row with a gap in one of them adds nothing.
+        """
         added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.components)
-        within = np.clip(added, -self.unit - 1, self.unit + 1)  # no sum of absolute numbers wraps
-        bad = np.abs(within).sum(axis=1) > self.unit
+        within = np.clip(added, -self.unit - 1, self.unit + 1)  # so that the L1 norm does not overflow
+        left_out = np.abs(within).sum(axis=1) > self.unit
         group = np.zeros(len(added), dtype=np.int64)
         for groups in self.by:
             codes = groups.group_of_code[rows[groups.column]]
-            bad |= (codes < 0) | (codes >= groups.count)
+            left_out |= (codes < 0) | (codes >= groups.count)
             group = group * groups.count + np.clip(codes, 0, groups.count - 1)
         if not self.signed:
-            bad |= (added < 0).any(axis=1)
-        return np.where(bad, 0, group), np.where(bad[:, None], 0, added)
+            left_out |= (added < 0).any(axis=1)
+        for name, size in observed.items():
+            left_out |= rows[name] >= size
+        return np.where(left_out, 0, group), np.where(left_out[:, None], 0, added)
 
     def total(
-        self, rows: CodesByName, size: int, observed: Mapping[str, int] = NONE, times: Integers | None = None
+        self, rows: CodesByName, observed: Mapping[str, int] = NO_COLUMNS, counts: Integers | None = None
     ) -> Integers:
-        """The sum over rows, as a vector: group by group.
-
-        `observed` tells numbers of observed codes: a row with a gap in one of these columns is left out. `times` tells
-        how many rows each of them stands for.
-        """
+        """The sum over rows, group by group; `counts` says how often each row occurs."""
         total = np.zeros((self.groups, self.components), dtype=np.int64)
-        for start in range(0, size, CHUNK):
-            some = {name: codes[start : start + CHUNK] for name, codes in rows.items()}
-            group, added = self.evaluate(some)
-            for name, codes in observed.items():
-                added[some[name] >= codes] = 0
-            if times is not None:
-                added *= times[start : start + CHUNK, None]
+        for start in range(0, number_of_rows(rows), CHUNK):
+            chunk = {name: codes[start : start + CHUNK] for name, codes in rows.items()}
+            group, added = self.evaluate(chunk, observed)
+            if counts is not None:
+                added *= counts[start : start + CHUNK, None]
             np.add.at(total, group, added)
         return total.ravel()
 
 
-def bin_of_code(told: Column, bins: Column) -> Integers:
-    """The code in `bins` of each code in `told`: the same column, told by the same bins or by finer ones."""
-    if isinstance(told, BinnedColumn) and isinstance(bins, BinnedColumn) and told != bins:
-        return told.regroup(bins)
-    return np.arange(told.extended_size)
+def number_of_rows(rows: CodesByName) -> int:
+    """The number of rows; there must be a column."""
+    return len(next(iter(rows.values())))
 
 
-def plain_sum_distance(tally: RowContribution, rows: int) -> L1:
-    """How far a tally moves in L1 when this many rows come or go: a unit for each."""
-    return L1(rows * tally.unit)
+def bin_of_code(column: Column, binned: Column) -> Integers:
+    """The code in `binned` of each code in `column`: the same column, with the same bins or with finer ones."""
+    if isinstance(column, BinnedColumn) and isinstance(binned, BinnedColumn) and column != binned:
+        return column.regroup(binned)
+    return np.arange(column.extended_size)
 
 
-def hot_deck_distance(tally: RowContribution, limit: int, rows: int) -> L1:
-    """The same for `hot_deck_total`: 1 + K units for one number that is never negative, else 1 + 2K.
+def plain_sum_distance(contribution: RowContribution, rows: int) -> L1:
+    """The L1 sensitivity of `plain_sum` to this many rows: a unit for each row."""
+    return L1(rows * contribution.unit)
 
-    And one step of the grid for each number, as shares are rounded (docs/proofs/hot_deck.md).
+
+def hot_deck_distance(contribution: RowContribution, limit: int, rows: int) -> L1:
+    """The L1 sensitivity of `hot_deck_total`: 1 + K units for one nonnegative number, otherwise 1 + 2K.
+
+    One step of the grid is added for each number, as shares are rounded (docs/proofs/hot_deck.md).
     """
-    units = 1 + limit if tally.width == 1 and not tally.signed else 1 + 2 * limit
-    return L1(rows * (units * tally.unit + tally.width))
+    units = 1 + limit if contribution.width == 1 and not contribution.signed else 1 + 2 * limit
+    return L1(rows * (units * contribution.unit + contribution.width))
 
 
-def distinct_rows(names: Sequence[str], batches: Iterable[tuple[CodesByName, int]]) -> tuple[CodesByName, Integers]:
-    """The different rows of all batches, by these columns, and how many there are of each."""
+def distinct_rows(names: Sequence[str], batches: Iterable[CodesByName]) -> tuple[CodesByName, Integers]:
+    """The distinct rows of all batches, by these columns, and how often each occurs."""
     parts: list[CodesByName] = [{name: np.zeros(0, dtype=np.uint8) for name in names}]
-    times = [np.zeros(0, dtype=np.int64)]
-    for rows, size in batches:
-        first, counts = _distinct([rows[name] for name in names], np.ones(size, dtype=np.int64))
+    counts = [np.zeros(0, dtype=np.int64)]
+    for rows in batches:
+        first, occurrences = _distinct([rows[name] for name in names], np.ones(number_of_rows(rows), dtype=np.int64))
         parts.append({name: rows[name][first] for name in names})
-        times.append(counts)
+        counts.append(occurrences)
     joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
-    first, counts = _distinct(list(joined.values()), np.concatenate(times))
-    return {name: codes[first] for name, codes in joined.items()}, counts
+    first, occurrences = _distinct(list(joined.values()), np.concatenate(counts))
+    return {name: codes[first] for name, codes in joined.items()}, occurrences
 
 
 def hot_deck_total(
-    tally: RowContribution,
+    contribution: RowContribution,
     rows: CodesByName,
-    times: Integers,
+    counts: Integers,
     *,
     targets: Mapping[str, int],
     classes: Sequence[NDArray[np.integer]],
     limit: int,
 ) -> Integers:
-    r"""The sum over all rows, those with a gap in a target filled from donors of the same class.
+    r"""The sum over all rows, where rows with a gap in a target are filled from donors of the same class.
 
-    In a class with n donors and m donees each donee i takes from each donor j the share
-    :math:`w = \min(1/n, K/m)`, so that no donor gives more than K times in all:
+    In a class with n donors and m donees, each donee i takes from each donor j the share
+    :math:`w = \min(1/n, K/m)`. So no donor gives more than K times in all:
 
     .. math:: q_c = \sum_j f(j) + \Bigl\lfloor w \sum_i \sum_j f(i \leftarrow j) \Bigr\rfloor
 
-    :math:`f(i \leftarrow j)` is f of row i with its gaps in the targets taken from row j. The sum is a whole number,
-    the share a fraction: the product is rounded down once in each class, in exact arithmetic. A class without donors
-    fills nothing. `targets` tells the number of observed codes of each, `times` how many rows are like each of `rows`,
-    `classes` codes of each row that are equal within a class.
-    Proof: docs/proofs/hot_deck.md.
+    :math:`f(i \leftarrow j)` is f of row i with its gaps in the targets taken from row j. The sum is an integer, the
+    share a fraction: the product is rounded down once in each class, in exact arithmetic. A class without donors fills
+    nothing. Proof: docs/proofs/hot_deck.md.
+
+    Args:
+        contribution: f, the contribution of a row.
+        rows: distinct rows.
+        counts: how often each of them occurs.
+        targets: the number of observed codes of each column that is filled.
+        classes: codes of each row, equal within a class.
+        limit: K.
     """
     donee = np.logical_or.reduce([rows[name] >= size for name, size in targets.items()])
     observed = {name: codes[~donee] for name, codes in rows.items()}
-    total = tally.total(observed, int((~donee).sum()), times=times[~donee])
-    class_of = _number_combinations(classes, len(times))
-    donors = _DistinctRows.of(class_of[~donee], {name: observed[name] for name in targets}, times[~donee])
-    looked_at = dict.fromkeys([*tally.columns, *targets])
-    donees = _DistinctRows.of(class_of[donee], {name: rows[name][donee] for name in looked_at}, times[donee])
-    filled = np.zeros((tally.groups, tally.components), dtype=np.int64)
+    total = contribution.total(observed, counts=counts[~donee])
+    class_of = _number_combinations(classes, len(counts))
+    donors = _DistinctRows.of(class_of[~donee], {name: observed[name] for name in targets}, counts[~donee])
+    columns = dict.fromkeys([*contribution.columns, *targets])
+    donees = _DistinctRows.of(class_of[donee], {name: rows[name][donee] for name in columns}, counts[donee])
+    filled = np.zeros((contribution.groups, contribution.components), dtype=np.int64)
     for number in np.intersect1d(donors.classes, donees.classes):
         giving, taking = donors.in_class(int(number)), donees.in_class(int(number))
         n, m = int(giving.counts.sum()), int(taking.counts.sum())
-        for place, given in _donated_sums(tally, giving, taking, targets).items():
-            filled[place] += given // n if m <= limit * n else given * limit // m
+        for place, donated in _donated_sums(contribution, giving, taking, targets).items():
+            filled[place] += donated // n if m <= limit * n else donated * limit // m
     return total + filled.ravel()
 
 
 def _donated_sums(
-    tally: RowContribution, giving: _DistinctRows, taking: _DistinctRows, targets: Mapping[str, int]
+    contribution: RowContribution, giving: _DistinctRows, taking: _DistinctRows, targets: Mapping[str, int]
 ) -> dict[tuple[int, int], int]:
-    """What all filled donees add, over all donors, to each number of each group: (group, part) to the sum.
+    """The sum over all pairs of a donee and a donor, for each number of each group: (group, component) to the sum.
 
-    What one donee takes from all donors fits into 63 bits; the sum over donees may not. So the former is taken apart
-    into limbs, these are summed, and put together as Python's integers.
+    The sum over the donors of one donee fits into 63 bits. The sum over donees may not. So the former is split into
+    limbs, these are summed, and joined as Python's integers.
     """
     sums: dict[tuple[int, int], int] = {}
     step = max(1, PAIRS // len(giving.counts))
@@ -198,38 +213,38 @@ def _donated_sums(
         donees = taking.counts[start : start + step]
         pairs: dict[str, Codes] = {}
         for name, codes in taking.codes.items():
-            own = np.repeat(codes[start : start + step], len(giving.counts))
+            pairs[name] = np.repeat(codes[start : start + step], len(giving.counts))
             if name in targets:
-                given = np.tile(giving.codes[name], len(donees))
-                own = np.where(own >= targets[name], given, own)
-            pairs[name] = own
-        group, added = tally.evaluate(pairs)
+                donated = np.tile(giving.codes[name], len(donees))
+                pairs[name] = np.where(pairs[name] >= targets[name], donated, pairs[name])
+        group, added = contribution.evaluate(pairs)
         donee = np.repeat(np.arange(len(donees)), len(giving.counts))
-        kinds, place = np.unique(donee * tally.groups + group, return_inverse=True)
-        taken = np.zeros((len(kinds), tally.components), dtype=np.int64)
+        kinds, place = np.unique(donee * contribution.groups + group, return_inverse=True)
+        taken = np.zeros((len(kinds), contribution.components), dtype=np.int64)
         np.add.at(taken, place, np.tile(giving.counts, len(donees))[:, None] * added)
-        found, place = np.unique(kinds % tally.groups, return_inverse=True)
-        times = donees[kinds // tally.groups][:, None]
-        for shift, limb in ((0, taken & ONES), (LIMB, (taken >> LIMB) & ONES), (2 * LIMB, taken >> 2 * LIMB)):
-            total = np.zeros((len(found), tally.components), dtype=np.int64)
+        found, place = np.unique(kinds % contribution.groups, return_inverse=True)
+        times = donees[kinds // contribution.groups][:, None]
+        limbs = (taken & LIMB_MASK, (taken >> LIMB_BITS) & LIMB_MASK, taken >> 2 * LIMB_BITS)
+        for shift, limb in zip((0, LIMB_BITS, 2 * LIMB_BITS), limbs, strict=True):
+            total = np.zeros((len(found), contribution.components), dtype=np.int64)
             np.add.at(total, place, times * limb)
-            for (i, part), amount in np.ndenumerate(total):
-                key = (int(found[i]), part)
+            for (i, component), amount in np.ndenumerate(total):
+                key = (int(found[i]), component)
                 sums[key] = sums.get(key, 0) + (int(amount) << shift)
     return sums
 
 
 @dataclass(frozen=True)
 class _DistinctRows:
-    """Rows that are alike, counted: their class, their codes, how many there are; sorted by class."""
+    """Distinct rows: their classes, their codes, and how often each occurs; sorted by class."""
 
     classes: NDArray[np.int64]
     codes: Mapping[str, Codes]
     counts: Integers
 
     @classmethod
-    def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes], times: Integers) -> _DistinctRows:
-        first, counts = _distinct([classes, *codes.values()], times)
+    def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes], counts: Integers) -> _DistinctRows:
+        first, counts = _distinct([classes, *codes.values()], counts)
         return cls(classes[first], {name: array[first] for name, array in codes.items()}, counts)
 
     def in_class(self, number: int) -> _DistinctRows:
@@ -238,16 +253,18 @@ class _DistinctRows:
         return _DistinctRows(self.classes[place], codes, self.counts[place])
 
 
-def _distinct(columns: Sequence[NDArray[np.integer]], times: Integers) -> tuple[NDArray[np.intp], Integers]:
-    """Where each different combination of codes comes first, and how often it comes, each row counted `times`."""
-    numbers, first, place = np.unique(_number_combinations(columns, len(times)), return_index=True, return_inverse=True)
-    counts = np.zeros(len(numbers), dtype=np.int64)
-    np.add.at(counts, place, times)
-    return first, counts
+def _distinct(columns: Sequence[NDArray[np.integer]], counts: Integers) -> tuple[NDArray[np.intp], Integers]:
+    """Where each distinct combination of codes occurs first, and the sum of its `counts`."""
+    numbers, first, place = np.unique(
+        _number_combinations(columns, len(counts)), return_index=True, return_inverse=True
+    )
+    sums = np.zeros(len(numbers), dtype=np.int64)
+    np.add.at(sums, place, counts)
+    return first, sums
 
 
 def _number_combinations(columns: Sequence[NDArray[np.integer]], size: int) -> NDArray[np.int64]:
-    """One number for each different combination of codes."""
+    """The number of each row's combination of codes among the distinct combinations."""
     numbers = np.zeros(size, dtype=np.int64)
     for codes in columns:
         wide = codes.astype(np.int64)

@@ -1,15 +1,15 @@
-r"""Sums over the rows of a sealed table of what each row adds, by itself or filled from others.
+r"""Sums over the rows of a sealed table: of each row by itself, and of rows filled from others.
 
-They take functions of rows, so they are no methods of `PrivateTable`: whoever holds a table could pass one that keeps
-what it is shown. Only the rooms `data/` and `query/` call them, with functions whose stability is proved.
+These functions take functions of rows, which could keep the rows that they receive. So they are not methods of
+`PrivateTable`. Only the packages `data/` and `query/` call them, with functions whose stability is proved.
 
-Sums over a table whose gaps are filled from the nearest rows, and how far one row can move them.
+A sum over a table whose gaps are filled from the nearest rows, and a bound on its change by one row:
 
 .. math:: q(D) = \sum_{\text{donors}} f(y) + \sum_{\text{donees}} \bar f(x, \mathrm{don}(x)), \qquad
           S(D) = \max(|a|, |b|) + L_1(D)\,(b - a)\,/\,m
 
-f lies in [a, b]; m is k for the scheme "mean" and 1 otherwise. Everything is counted in whole steps of a public grid,
-so sums and bounds are exact. Proved in docs/proofs/neighbours.md.
+f has values in [a, b]; m is k for the scheme "mean" and 1 otherwise. All values are integers on a public grid, so sums
+and bounds are exact. Proved in docs/proofs/neighbours.md.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from gapless.data.row_contribution import (
     distinct_rows,
     hot_deck_distance,
     hot_deck_total,
+    number_of_rows,
     plain_sum_distance,
 )
-from gapless.errors import Call, Hint, SchemaError
+from gapless.errors import Argument, Call, Hint, SchemaError
 from gapless.privacy.private import L1, LinfByGroup, Private, Smooth, gather, transform
 from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
@@ -47,13 +48,13 @@ from gapless.types import Codes, Integers, whole
 
 Contribution: TypeAlias = Callable[[Mapping[str, Codes]], NDArray[np.float64]]
 
-_STEPS = 24  # bits of a contribution
+_CONTRIBUTION_BITS = 24
 _BLOCK = 2**22  # votes counted at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The public bounds of a row's contribution, in whole steps of a grid that is a power of two."""
+    """The public bounds of a row's contribution, in integer steps of a grid; the step is a power of two."""
 
     low: int
     high: int
@@ -63,32 +64,27 @@ class Bounds:
     def of(cls, low: float, high: float) -> Bounds:
         """The grid has about 2^24 steps up to the larger bound."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise SchemaError(f"contributions between {low} and {high}", hint="low below high, both finite")
-        step = Fraction(2) ** (math.frexp(max(abs(low), abs(high)))[1] - _STEPS)
+            raise SchemaError(
+                f"low = {low} and high = {high} do not bound contributions, which must be finite",
+                hint=Hint("pass a finite ", Argument("low"), " below a finite ", Argument("high")),
+            )
+        step = Fraction(2) ** (math.frexp(max(abs(low), abs(high)))[1] - _CONTRIBUTION_BITS)
         return cls(round(Fraction(low) / step), round(Fraction(high) / step), step)
 
-    @property
-    def row_sensitivity(self) -> Fraction:
-        """How far a row's own contribution can move the sum."""
-        return max(abs(self.low), abs(self.high)) * self.step
-
-    def donee_sensitivity(self, matching: Matching) -> Fraction:
-        """How far one donee can move the sum when one of its donors changes."""
-        return (self.high - self.low) * self.step / (matching.neighbors if matching.scheme == "mean" else 1)
-
-    def least_sensitivity(self, matching: Matching) -> Fraction:
-        """The least bound there can be, as L₁ ≥ 1."""
-        return self.row_sensitivity + self.donee_sensitivity(matching)
+    def sensitivity(self, matching: Matching, donees: int) -> Fraction:
+        """The largest change of the sum by one row that changes a donor of this many donees."""
+        of_donee = (self.high - self.low) * self.step / (matching.neighbors if matching.scheme == "mean" else 1)
+        return max(abs(self.low), abs(self.high)) * self.step + donees * of_donee
 
     def to_steps(self, values: NDArray[np.float64]) -> Integers:
-        """Contributions in whole steps; what is no number counts as 0, what is outside as the nearer bound."""
+        """Contributions in integer steps, clipped to the bounds; NaN counts as 0."""
         step = float(self.step)
-        inside = np.clip(np.nan_to_num(values, nan=0.0), self.low * step, self.high * step)
-        return np.rint(inside / step).astype(np.int64)
+        clipped = np.clip(np.nan_to_num(values, nan=0.0), self.low * step, self.high * step)
+        return np.rint(clipped / step).astype(np.int64)
 
     @property
     def without_donor(self) -> int:
-        """What a donee contributes in place of a donor that is not there: 0, or the nearer bound."""
+        """The contribution of a donee without a donor: 0, or the bound nearest to it."""
         return min(max(0, self.low), self.high)
 
 
@@ -103,41 +99,37 @@ def imputed_sum(
     matching: Matching,
     bounds: Bounds,
 ) -> SmoothValue:
-    """The sum of all contributions, and its smooth bound when one row can move `moved` donees."""
+    """The sum of all contributions, and its smooth bound if one row can change a donor of `moved` donees."""
     donors, donees = links.donors, links.donees
-    own = {name: codes[donees] for name, codes in columns.items()}
+    donee_codes = {name: codes[donees] for name, codes in columns.items()}
     sizes = {name: schema[name].size for name in targets}
-    rows = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)
-    rows[donees] = False
-    total = int(bounds.to_steps(value({name: codes[rows] for name, codes in columns.items()})).sum())
+    is_donor = np.ones(number_of_rows(columns), dtype=np.bool_)
+    is_donor[donees] = False
+    total = int(bounds.to_steps(value({name: codes[is_donor] for name, codes in columns.items()})).sum())
 
-    def filled(cells: Mapping[str, Codes], served: NDArray[np.bool_]) -> int:
-        """The donees' sum when their gaps take these cells; those without a donor contribute nothing."""
-        whole = {name: np.where(own[name] < sizes[name], own[name], cells[name]) for name in targets}
-        contributions = bounds.to_steps(value(own | whole))
-        return int(np.where(served, contributions, bounds.without_donor).sum())
+    def donated(name: str, rows: Integers) -> Codes:
+        return np.minimum(columns[name][np.maximum(rows, 0)], sizes[name] - 1)
 
-    def cells_of(slot: int) -> dict[str, Codes]:
-        given = np.maximum(donors[:, slot], 0)
-        return {name: np.minimum(columns[name][given], sizes[name] - 1) for name in targets}
+    def filled(cells: Mapping[str, Codes], has_donor: NDArray[np.bool_]) -> int:
+        """The sum over donees when their gaps take these cells."""
+        taken = {name: np.where(donee_codes[name] < sizes[name], donee_codes[name], cells[name]) for name in targets}
+        contributions = bounds.to_steps(value(donee_codes | taken))
+        return int(np.where(has_donor, contributions, bounds.without_donor).sum())
 
     if not donees.size:
         share = Fraction(0)
     elif matching.scheme == "majority":
         (name,) = targets
-        given = np.minimum(columns[name][np.maximum(donors, 0)], sizes[name] - 1)
-        cells = _most_frequent(given, donors >= 0, sizes[name])
+        cells = _most_frequent(donated(name, donors), donors >= 0, sizes[name])
         share = Fraction(filled({name: cells}, donors[:, 0] >= 0))
     else:
-        slots = range(donors.shape[1])
-        share = Fraction(sum(filled(cells_of(slot), donors[:, slot] >= 0) for slot in slots), donors.shape[1])
-    return SmoothValue(
-        (total + share) * bounds.step, bounds.row_sensitivity + moved * bounds.donee_sensitivity(matching)
-    )
+        sums = (filled({name: donated(name, rows) for name in targets}, rows >= 0) for rows in donors.T)
+        share = Fraction(sum(sums), donors.shape[1])
+    return SmoothValue((total + share) * bounds.step, bounds.sensitivity(matching, moved))
 
 
 def _most_frequent(cells: Codes, counted: NDArray[np.bool_], size: int) -> Codes:
-    """The most frequent cell of each row, the first of several; a block of rows at a time."""
+    """The most frequent cell of each row, the first one if there are several; a block of rows at a time."""
     most = np.empty(len(cells), dtype=cells.dtype)
     step = max(1, _BLOCK // size)
     for first in range(0, len(cells), step):
@@ -149,127 +141,114 @@ def _most_frequent(cells: Codes, counted: NDArray[np.bool_], size: int) -> Codes
 
 
 NEIGHBOR_FILLING = "filling gaps from the nearest rows"
-MOST_QUANTILE_PARTS = (
-    1_000_000  # of a whole, in which a quantile is told: with fewer than 2³² rows scores are exact floats
-)
+MOST_QUANTILE_PARTS = 1_000_000  # the largest denominator: with fewer than 2³² rows scores are exact floats
 
 
-def plain_sum(table: PrivateTable, tally: RowContribution) -> Private[Integers, L1]:
-    """The sum of what each row adds, by itself, to a vector of whole numbers.
+def plain_sum(table: PrivateTable, contribution: RowContribution) -> Private[Integers, L1]:
+    """The sum of the contributions of all rows, each by itself.
 
-    Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
-    k units in L1. Rows with a gap in one of `tally.needs` are left out, whatever they would add.
+    Distance: a row adds at most `contribution.unit` in L1, so k rows move the sum by at most k units.
+    `reads`: `contribution.needs`, since rows with a gap in one of these columns are left out.
     """
     check_private(table, "plain_sum()")
-    schema = table.schema
-    names = _columns_read(table, tally, sorted(tally.needs))
-    observed = {name: schema[name].size for name in tally.needs}
+    names = _columns_read(table, contribution, sorted(contribution.needs))
+    observed = {name: table.schema[name].size for name in contribution.needs}
 
     def total(engine: Engine) -> Integers:
-        sums = np.zeros(tally.width, dtype=np.int64)
-        for some, rows in _named_batches(table, engine, names):
-            sums += tally.total(some, rows, observed)
+        sums = np.zeros(contribution.width, dtype=np.int64)
+        for rows in _named_batches(table, engine, names):
+            sums += contribution.total(rows, observed)
         return sums
 
-    return table._seal(
-        total,
-        distance=plain_sum_distance(tally, table.protect.at_most),
-        reads=table._observed_on(tally.needs),
-    )
+    distance = plain_sum_distance(contribution, table.protect.at_most)
+    return table._seal(total, distance=distance, reads=table._observed_on(contribution.needs))
 
 
 def rank_scores(
-    table: PrivateTable, tally: RowContribution, column: str, *, quantile: Fraction, shifts: Sequence[int]
+    table: PrivateTable, contribution: RowContribution, column: str, *, quantile: Fraction, shifts: Sequence[int]
 ) -> list[Private[Integers, LinfByGroup]]:
-    r"""How near each value of a column is to a quantile of the rows that `tally` counts, group by group.
+    r"""Scores of a column's values, by group: 0 at a quantile of the rows that `contribution` counts, else below 0.
 
     .. math:: s_c = -D \max(B_c - t,\ t - B_c - n_c,\ 0), \qquad t = q n + \text{shift}
 
-    n counts the rows of a group, :math:`n_c` those with value c, :math:`B_c` those with an earlier one; q = N / D. The
-    score is 0 for the value, or the values, at which t rows are reached, and else -D for each row between. The first
-    value has no :math:`B_c - t` and the last no :math:`t - B_c - n_c`: a rank before the first row is reached at the
-    first value. One value for each shift, of one and the same counts.
+    n counts the rows of a group, :math:`n_c` those with value c, :math:`B_c` those with an earlier value; q = N / D.
+    The score is 0 for the values at which t rows are reached, and otherwise -D for each row between. The first value
+    has no :math:`B_c - t` and the last no :math:`t - B_c - n_c`: a rank before the first row is reached at the first
+    value. There is one result for each shift, all from the same counts.
 
-    Distance: a row more in a group changes t by q and :math:`B_c`, :math:`B_c + n_c` by 0 or 1, so its scores by at
-    most D max(q, 1 - q) = max(N, D - N), and those of no other group; k rows move scores by k times that, added up over
-    groups. Rows with a gap in one of `tally.needs` are left out.
+    Distance: one more row in a group changes t by q, and :math:`B_c`, :math:`B_c + n_c` by 0 or 1. So it changes scores
+    of its group by at most D max(q, 1 - q) = max(N, D - N), and of no other group. k rows change them by k times that,
+    added up over groups. `reads`: `contribution.needs`.
     """
     check_private(table, "rank_scores()")
-    schema = table.schema
     part, parts = int(quantile.numerator), int(quantile.denominator)  # plain: counts are multiplied by them
-    if (tally.components, tally.unit, tally.signed) != (1, 1, False) or not 0 <= part <= parts <= MOST_QUANTILE_PARTS:
-        raise SchemaError("ranks are of rows, each counted once, and of a plain share", hint="a tally of rows")
-    names = _columns_read(table, tally, sorted(tally.needs), [column])
-    observed = {name: schema[name].size for name in tally.needs}
-    cells = schema[column].values_size
+    counts_rows = (contribution.components, contribution.unit, contribution.signed) == (1, 1, False)
+    if not (counts_rows and 0 <= part <= parts <= MOST_QUANTILE_PARTS):
+        raise SchemaError(
+            "ranks are of rows that are counted once, and quantiles are fractions from 0 to 1",
+            hint=f"pass a contribution of 1 for each row, and a denominator of at most {MOST_QUANTILE_PARTS}",
+        )
+    names = _columns_read(table, contribution, sorted(contribution.needs), [column])
+    observed = {name: table.schema[name].size for name in contribution.needs}
+    cells = table.schema[column].values_size
 
     def count(engine: Engine) -> Integers:
-        counts = np.zeros(tally.groups * cells, dtype=np.int64)
-        for some, _ in _named_batches(table, engine, names):
-            group, added = tally.evaluate(some)
-            kept = (added[:, 0] == 1) & (some[column] < cells)
-            for name, codes in observed.items():
-                kept &= some[name] < codes
-            counts += np.bincount(group[kept] * cells + some[column][kept], minlength=len(counts))
-        return counts.reshape(tally.groups, cells)
+        counts = np.zeros(contribution.groups * cells, dtype=np.int64)
+        for rows in _named_batches(table, engine, names):
+            group, added = contribution.evaluate(rows, observed)
+            kept = (added[:, 0] == 1) & (rows[column] < cells)
+            counts += np.bincount(group[kept] * cells + rows[column][kept], minlength=len(counts))
+        return counts.reshape(contribution.groups, cells)
 
     def scores(counts: Integers, shift: int) -> Integers:
         reached = parts * np.cumsum(counts, axis=1)
-        begun = reached - parts * counts
+        before = reached - parts * counts
         rank = part * counts.sum(axis=1, keepdims=True) + parts * shift
-        too_high, too_low = begun - rank, rank - reached
+        too_high, too_low = before - rank, rank - reached
         too_high[:, 0], too_low[:, -1] = 0, 0
         away: Integers = np.maximum(np.maximum(too_high, too_low), 0)
         return -away
 
-    counted = table._seal(count, distance=None, reads=None)
+    counts = table._seal(count, distance=None, reads=None)
+    distance = LinfByGroup(table.protect.at_most * max(part, parts - part))
+    reads = table._declared_reads(table._observed_on(contribution.needs))
     return [
-        transform(
-            counted,
-            partial(scores, shift=int(shift)),
-            distance=LinfByGroup(table.protect.at_most * max(part, parts - part)),
-            reads=table._declared_reads(table._observed_on(tally.needs)),
-            key=table._key,
-        )
+        transform(counts, partial(scores, shift=int(shift)), distance=distance, reads=reads, key=table._key)
         for shift in shifts
     ]
 
 
 def hot_deck_sum(
     table: PrivateTable,
-    tally: RowContribution,
+    contribution: RowContribution,
     *,
     targets: Sequence[str],
     cells: Sequence[str],
     limit: int,
     bins: Schema | None = None,
 ) -> Private[Integers, L1]:
-    """The same sum when gaps in `targets` are filled from donors with the same `cells`: see `hot_deck_total`.
+    """The sum of contributions when gaps in `targets` are filled from donors with the same `cells`: `hot_deck_total`.
 
-    `bins` tells by which public bins rows are matched, where the table tells these columns by something finer.
-    Distance: see `hot_deck_distance`. Every row is read.
+    `bins` is a schema with the public bins by which rows are matched, if those of the table are finer.
+    Distance: `hot_deck_distance`. `reads`: every row that the table reads.
     """
     check_private(table, "hot_deck_sum()")
     schema = table.schema
     targets, cells = (targets,) if isinstance(targets, str) else tuple(targets), tuple(cells)
-    names = _columns_read(table, tally, targets, cells)
+    names = _columns_read(table, contribution, targets, cells)
     limit = whole("limit", limit, error=SchemaError, least=1)
     sizes = {name: schema[name].size for name in targets}
     if not sizes:
         raise SchemaError("no column to fill", hint=Hint("use ", Call("plain_sum", ...), ", which fills nothing"))
-
     matched = {name: bin_of_code(schema[name], (bins or schema)[name]) for name in cells}
 
     def total(engine: Engine) -> Integers:
-        rows, times = distinct_rows(names, _named_batches(table, engine, names))
+        rows, counts = distinct_rows(names, _named_batches(table, engine, names))
         classes = [matched[name][rows[name]] for name in cells]
-        return hot_deck_total(tally, rows, times, targets=sizes, classes=classes, limit=limit)
+        return hot_deck_total(contribution, rows, counts, targets=sizes, classes=classes, limit=limit)
 
-    return table._seal(
-        total,
-        distance=hot_deck_distance(tally, limit, table.protect.at_most),
-        reads=table._required or None,
-    )
+    distance = hot_deck_distance(contribution, limit, table.protect.at_most)
+    return table._seal(total, distance=distance, reads=table._required or None)
 
 
 def neighbour_sum(
@@ -282,22 +261,22 @@ def neighbour_sum(
     high: float,
     values_from: PrivateTable | None = None,
 ) -> Private[SmoothValue, Smooth]:
-    """The sum of each row's contribution, gaps in `targets` filled from the nearest rows that have none.
+    """The sum of contributions when gaps in `targets` are filled from the nearest rows without such gaps.
 
     Args:
         table: the sealed table.
-        value: maps columns of codes to each row's contribution, row by row; gaps of the targets come filled.
-        targets: the columns whose gaps are filled. A row observed on all of them is a donor; another keeps the
-            cells that it has and takes the others from its donor.
-        matching: on which columns rows are compared, and how many donors there are.
-        low: the least that a row can contribute. All contributions are clamped, also those of rows that the
-            question leaves out: then 0 should lie within the bounds.
-        high: the most that a row can contribute.
+        value: maps columns of codes to the contribution of each row, row by row; gaps of the targets are filled.
+        targets: the columns whose gaps are filled. A row observed on all of them is a donor. Another row keeps its
+            observed cells and takes the others from its donor.
+        matching: the columns on which rows are compared, and the number of donors.
+        low: the least contribution of a row. All contributions are clamped, also those of rows that the question
+            leaves out: then 0 should lie within the bounds.
+        high: the largest contribution of a row.
         values_from: the same rows under another schema, for `value`; rows are matched under the schema of `table`.
 
-    Comes with a smooth bound in place of a distance: max(|low|, |high|) + L₁ (high - low), the last term divided
-    by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
-    to it. Proved in docs/proofs/neighbours.md.
+    It has a smooth bound instead of a distance: max(|low|, |high|) + L₁ (high - low), where the last term is divided by
+    the number of neighbors for the scheme "mean". A donee without any donor contributes 0, or the bound nearest to it.
+    Proved in docs/proofs/neighbours.md.
     """
     check_private(table, "neighbour_sum()")
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
@@ -308,49 +287,48 @@ def neighbour_sum(
     check_in_memory(table, NEIGHBOR_FILLING)
     bounds = Bounds.of(low, high)
 
-    def compute(both: list[Any]) -> SmoothValue:
-        engine, (links, moved) = both
-        named = dict(zip(schema.names, rows_in_memory(engine).columns, strict=True))
-        return imputed_sum(named, links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds)
+    def compute(sealed: list[Any]) -> SmoothValue:
+        engine, (links, moved) = sealed
+        columns = dict(zip(schema.names, rows_in_memory(engine).columns, strict=True))
+        return imputed_sum(
+            columns, links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds
+        )
 
-    pair: Private[list[Any], None] = gather([values_from._rows, _find_links(table, targets, matching)], key=table._key)
-    distance = Smooth(table.protect.at_most, float(bounds.least_sensitivity(matching)))
-    return transform(pair, compute, distance=distance, reads=table._required or None, key=table._key)
+    both: Private[list[Any], None] = gather([values_from._rows, _find_links(table, targets, matching)], key=table._key)
+    distance = Smooth(table.protect.at_most, float(bounds.sensitivity(matching, 1)))  # as L₁ ≥ 1
+    return transform(both, compute, distance=distance, reads=table._required or None, key=table._key)
 
 
 def _find_links(table: PrivateTable, targets: tuple[str, ...], matching: Matching) -> Private[tuple[Links, int], None]:
-    """Donees, their donors, and how many donees one row can move; found once for all sums over them."""
+    """Donees, their donors, and the largest number of donees that one row can change; cached for all sums."""
     if (targets, matching) not in table._donor_links:
         schema = table.schema
         space = Space.of(matching, schema)
-        matched, asked = schema.positions(space.names), schema.positions(targets)
-        sizes = [schema.columns[place].size for place in asked]
+        matched, target_places = schema.positions(space.names), schema.positions(targets)
 
-        def compute(both: list[Any]) -> tuple[Links, int]:
-            engine, labels = both
-            rows = rows_in_memory(engine)
-            observed = np.ones(rows.rows, dtype=np.bool_)
-            for place, size in zip(asked, sizes, strict=True):
-                observed &= rows.columns[place] < size
-            links = link(space, [rows.columns[place] for place in matched], observed, labels, matching.neighbors)
+        def compute(sealed: list[Any]) -> tuple[Links, int]:
+            engine, random_order = sealed
+            columns = rows_in_memory(engine).columns
+            observed = [columns[place] < schema.columns[place].size for place in target_places]
+            is_donor = np.logical_and.reduce(observed)
+            links = link(space, [columns[place] for place in matched], is_donor, random_order, matching.neighbors)
             return links, influence(links, space, matching.cover)
 
-        pair: Private[list[Any], None] = gather([table._rows, table._random_order], key=table._key)
-        table._donor_links[targets, matching] = transform(
-            pair, cached(compute), distance=None, reads=None, key=table._key
-        )
+        both: Private[list[Any], None] = gather([table._rows, table._random_order], key=table._key)
+        links = transform(both, cached(compute), distance=None, reads=None, key=table._key)
+        table._donor_links[targets, matching] = links
     return table._donor_links[targets, matching]
 
 
-def _columns_read(table: PrivateTable, tally: RowContribution, *more: Iterable[str]) -> tuple[str, ...]:
-    """The columns of a tally and more, each once; one at least: it tells how many rows a batch has."""
-    asked = [tally.columns, *map(tuple, more)]
-    for names in asked:
-        table.schema.positions(names)  # an unknown or repeated name is told now
-    return tuple(dict.fromkeys(chain.from_iterable(asked))) or table.schema.names[:1]
+def _columns_read(table: PrivateTable, contribution: RowContribution, *more: Iterable[str]) -> tuple[str, ...]:
+    """The columns of a contribution and more, each once; at least one, since it gives the number of rows."""
+    lists = [contribution.columns, *map(tuple, more)]
+    for names in lists:
+        table.schema.positions(names)  # refuses an unknown or repeated name before the charge
+    return tuple(dict.fromkeys(chain.from_iterable(lists))) or table.schema.names[:1]
 
 
-def _named_batches(table: PrivateTable, engine: Engine, names: Sequence[str]) -> Iterator[tuple[CodesByName, int]]:
-    """The codes of these columns by name, and how many rows they are of, some rows at a time."""
+def _named_batches(table: PrivateTable, engine: Engine, names: Sequence[str]) -> Iterator[CodesByName]:
+    """The codes of these columns by name, some rows at a time."""
     for batch in engine.batches(table.schema.positions(names)):
-        yield dict(zip(names, batch.columns, strict=True)), batch.rows
+        yield dict(zip(names, batch.columns, strict=True))

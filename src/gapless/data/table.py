@@ -1,4 +1,4 @@
-"""The public table: synthetic rows, or a table that is nobody's secret."""
+"""The public table: synthetic rows, or data that are not sensitive."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ WEIGHT = "weight"  # the name of the column that weights are in files and frames
 
 
 class Table:
-    """Public rows, kept as codes. Numbers and moments that were read are kept too; all others are drawn in their bins.
+    """Public rows, stored as codes. Numbers and datetimes that were read are kept; others are drawn within their bins.
 
-    The same table always gives the same values: what `to_pandas` shows is what `write` writes, and a part of a table
-    has the values of the whole.
+    The same table always gives the same values: `to_pandas` and `write` agree, and a part of a table has the values of
+    the whole table.
 
     >>> from gapless.schema import Categorical, Integer
     >>> schema = Schema("people", [Integer("age", bounds=(0, 99)), Categorical("sex", ["F", "M"], may_be_missing=True)])
@@ -68,12 +68,12 @@ class Table:
         self.schema = schema
         self.weights = weights
         self.codes: tuple[Codes, ...] = tuple(
-            np.asarray(one).astype(code_type(column), copy=False)
-            for one, column in zip(codes, schema.columns, strict=True)
+            np.asarray(array).astype(code_type(column), copy=False)
+            for array, column in zip(codes, schema.columns, strict=True)
         )
         self.rows = rows
         self._seed = seed
-        # Numbers on the line of each column, NaN where one is to be drawn.
+        # The numbers of each numeric column, NaN where a number is to be drawn.
         self._values = (None,) * len(self.codes) if values is None else tuple(values)
 
     @classmethod
@@ -88,7 +88,7 @@ class Table:
         return table.with_weights(_numbers(weights)) if weights else table
 
     def with_codes(self, codes: Sequence[NDArray[Any]], *, schema: Schema, seed: int = 0) -> Table:
-        """The same rows with other codes, under a schema of the same values; where a code stays, the value does."""
+        """The same rows with other codes, under a schema with the same values; an unchanged cell keeps its value."""
         values = self._numeric_values(range(len(self.codes)))
         for known, old, new in zip(values, self.codes, codes, strict=True):
             if known is not None:
@@ -96,30 +96,30 @@ class Table:
         return Table(schema, codes, rows=self.rows, seed=seed, values=values, weights=self.weights)
 
     def with_values(self, values: Mapping[int, NDArray[np.float64]]) -> Table:
-        """The same rows with these positions in columns on a line, by place; each in the bin that its row has."""
+        """The same rows with these numbers in numeric columns, by position; each must be in the bin of its row."""
         known = [values.get(place, old) for place, old in enumerate(self._values)]
         return Table(self.schema, self.codes, rows=self.rows, seed=self._seed, values=known, weights=self.weights)
 
     def with_weights(self, weights: ArrayLike) -> Table:
-        """The same rows, each with a weight of its own, such as importance weights; they are brought to a mean of 1.
+        """The same rows with weights, such as importance weights, which are scaled to a mean of 1.
 
         `compare` and its parts count rows by them, and files and frames have them as a column `weight`.
         """
         if WEIGHT in (*self.schema.names, *self.schema.ignore):
-            raise SchemaError(f"the schema has a column {WEIGHT!r} of its own", hint="another name for it")
+            raise SchemaError(f"the schema already has a column {WEIGHT!r}", hint="rename this column")
         given = check_weights(self.rows, weights)
         given = given * (self.rows / given.sum()) if self.rows else given
         given.setflags(write=False)
         return Table(self.schema, self.codes, rows=self.rows, seed=self._seed, values=self._values, weights=given)
 
     def resample(self, rows: int | None = None, *, seed: int = 0) -> Table:
-        """Rows drawn by their weights, for tools that take none; by default as many as there are.
+        """Rows drawn in proportion to their weights, for tools that take no weights; by default as many as there are.
 
-        Systematic: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times. The order is by chance.
+        Systematic sampling: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times. The order is random.
         """
         many = self.rows if rows is None else whole("rows", rows, error=ReadError)
         if not self.rows:
-            raise ReadError("there are no rows to draw from", hint="a table with rows")
+            raise ReadError("there are no rows to draw from", hint="use a table with rows")
         rng = np.random.default_rng(seed)
         below = np.cumsum(np.ones(self.rows) if self.weights is None else self.weights)
         points = (np.arange(many) + rng.random()) * (below[-1] / max(many, 1))
@@ -128,11 +128,14 @@ class Table:
         return Table(self.schema, [codes[drawn] for codes in self.codes], rows=many, values=values)
 
     def rebin(self, schema: Schema) -> Table:
-        """The same rows, values and weights under a schema that has other bins for its columns on a line."""
+        """The same rows, values and weights under a schema with other bins for its numeric columns."""
         if schema.columns == self.schema.columns:
             return self
         if schema.finest.columns != self.schema.finest.columns:
-            raise SchemaError("this schema has other columns or cells than the table", hint="the same, in other bins")
+            raise SchemaError(
+                "this schema has other columns or cells than the table",
+                hint="pass a schema that differs in its bins only",
+            )
         values = self._numeric_values(range(len(self.codes)))
         codes: list[NDArray[Any]] = list(self.codes)
         for place, (old, new, known) in enumerate(zip(self.schema.columns, schema.columns, values, strict=True)):
@@ -155,7 +158,7 @@ class Table:
         return f"{plural(self.rows, 'row')}, {plural(len(self.schema.columns), 'column')}"
 
     def _repr_html_(self) -> str:
-        """The first rows, for a notebook; a part of them is said to be one."""
+        """The first rows, for a notebook; the caption says how many there are in all."""
         head = self.head(SHOWN_ROWS)[self.schema.names[:SHOWN_COLUMNS]]
         columns = head.schema.columns
         cells = [_cells(column, codes, head[column.name]) for column, codes in zip(columns, head.codes, strict=True)]
@@ -186,7 +189,7 @@ class Table:
             return self._part(self.schema.select(key), self.schema.positions(key), slice(None))
         raise SchemaError(
             f"a table has no part {key!r}",
-            hint='table["age"], a column; table[["age", "sex"]], several; table[:10], rows',
+            hint='use table["age"] for a column, table[["age", "sex"]] for several, table[:10] for rows',
         )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -200,11 +203,11 @@ class Table:
         return Table(schema, [self.codes[place][rows] for place in places], rows=many, values=values, weights=weights)
 
     def numeric_values(self, place: int) -> NDArray[np.float64] | None:
-        """The values of a column on a line, as numbers there, NaN where there is none; None for other columns."""
+        """The values of a numeric column as numbers, NaN where there is none; None for other columns."""
         return self._numeric_values([place])[0]
 
     def _numeric_values(self, places: Iterable[int]) -> list[NDArray[np.float64] | None]:
-        """The positions of several columns."""
+        """The same for several columns."""
         values: list[NDArray[np.float64] | None] = []
         for column, _, drawn, filled in self._drawn(places):
             numbers = None
@@ -214,7 +217,7 @@ class Table:
         return values
 
     def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> NDArray[np.int64]:
-        """How many rows fall into each combination of cells of these columns."""
+        """The number of rows in each combination of cells of these columns."""
         place = self.schema.positions((columns,) if isinstance(columns, str) else columns)
         sizes = [column.extended_size for column in self.schema.columns]
         shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
@@ -226,11 +229,13 @@ class Table:
     def _drawn(
         self, places: Iterable[int] | None = None
     ) -> Iterator[tuple[Column, Codes, NDArray[Any], NDArray[np.bool_]]]:
-        """For each column: its codes, its values, and which cells have one: elsewhere a value means nothing."""
+        """For each column: its codes, its values, and which cells have a value; other values mean nothing."""
         for place in range(len(self.codes)) if places is None else places:
             column, codes, known = self.schema.columns[place], self.codes[place], self._values[place]
             filled = codes < column.values_size
-            drawn = column.draw(codes[filled], np.random.default_rng([self._seed, place]))  # public: they are no secret
+            drawn = column.draw(
+                codes[filled], np.random.default_rng([self._seed, place])
+            )  # a public generator: the table is public
             values = np.zeros(self.rows, dtype=drawn.dtype)
             values[filled] = drawn
             if known is not None:
@@ -276,7 +281,7 @@ class Table:
         frame: Any
         try:
             frame = self.to_arrow()
-        except ReadError:  # without pyarrow polars tells it, and says of all levels that they have an order
+        except ReadError:  # without pyarrow, polars provides the stream, with all levels as ordered
             frame = self.to_polars()
         return frame.__arrow_c_stream__(requested_schema)
 
@@ -307,8 +312,8 @@ class Table:
             if any(texts.values()) or column.not_applicable is not None:
                 series = frame[column.name].cast(pl.String)
                 states = pl.Series(codes.astype(np.int64))
-                told = states.replace_strict(list(texts), list(texts.values()), default=None, return_dtype=pl.String)
-                cells = told.zip_with(told.is_not_null(), series).replace("", None)
+                gaps = states.replace_strict(list(texts), list(texts.values()), default=None, return_dtype=pl.String)
+                cells = gaps.zip_with(gaps.is_not_null(), series).replace("", None)
                 frame = frame.with_columns(cells.alias(column.name))
         return frame
 
@@ -324,7 +329,7 @@ class Table:
         write_frame(self.frame_to_write(path), path, self.schema)
 
     def frame_to_write(self, path: Path) -> pl.DataFrame:
-        """The frame that a file of this name holds."""
+        """The frame that `write` puts into a file of this name."""
         coded = [column.name for column in self.schema.columns if not _is_parquet(path) or is_text_in_parquet(column)]
         return self._as_text(coded)
 
@@ -334,20 +339,20 @@ def check_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
     try:
         given = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise SchemaError("weights must be numbers", hint="one weight for each row") from None
+        raise SchemaError("weights must be numbers", hint="pass one weight for each row") from None
     if given.shape != (rows,):
         raise SchemaError(
             f"{plural(given.size, 'weight')} for {plural(rows, 'row')}", hint="pass one weight for each row"
         )
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
-        raise SchemaError("weights must be finite, not negative and not all zero", hint="weights of 0 or more")
+        raise SchemaError("weights must be finite, not negative and not all zero", hint="pass weights of 0 or more")
     return given
 
 
 def _without_weights(
     frames: Iterable[pl.DataFrame], schema: Schema, weights: list[pl.Series]
 ) -> Iterator[pl.DataFrame]:
-    """The frames without a column of weights that the schema does not know, which are collected."""
+    """The frames without a column of weights that the schema does not know; the weights are collected in a list."""
     for frame in frames:
         if WEIGHT in frame.columns and WEIGHT not in (*schema.names, *schema.ignore):
             weights.append(frame[WEIGHT])
@@ -361,7 +366,7 @@ def _numbers(weights: Sequence[pl.Series]) -> NDArray[np.float64]:
 
 
 def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
-    """Write a public frame as its name says: CSV (also .csv.gz, .tsv), as the schema writes it, or Parquet."""
+    """Write a public frame as CSV (also .csv.gz, .tsv), in the form of the schema, or as Parquet, by the file name."""
     write_frames(iter([frame]), path, schema)
 
 
@@ -382,8 +387,8 @@ def write_frames(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -> 
                     whole.write(encoder.encode(text))
                 except UnicodeEncodeError:
                     raise ReadError(
-                        f"{schema.encoding} has no letter for something in this table",
-                        hint='[table] encoding = "utf-8", or Parquet',
+                        f"the encoding {schema.encoding} has no letter for a text of this table",
+                        hint='write encoding = "utf-8" under [table] in the schema, or write a .parquet file',
                     ) from None
 
 
@@ -392,7 +397,7 @@ def _gzip(file: IO[bytes]) -> gzip.GzipFile:
 
 
 def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> None:
-    """Polars takes frames as they come; what goes wrong while they are made is told as it is."""
+    """Write frames one by one; an error while a frame is made is raised unchanged."""
     first, wrong = next(frames), list[BaseException]()
 
     def source(*_: object) -> Iterator[pl.DataFrame]:
@@ -410,7 +415,7 @@ def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> None:
 
 
 def _system_error(error: Exception) -> OSError:
-    """What the system said: polars tells it in its own words."""
+    """The error of the operating system: polars words it differently."""
     if isinstance(error, OSError):
         return error
     known = [number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if os.strerror(number) in str(error)]
@@ -418,13 +423,13 @@ def _system_error(error: Exception) -> OSError:
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a name that does not say what kind of file to write."""
+    """Refuse a file name whose ending does not say what kind of file to write."""
     if not (_is_parquet(path) or path.name.lower().endswith(TEXT_ENDINGS)):
-        raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
+        raise ReadError(f"{path}: unknown ending", hint=f"use one of {listing(TEXT_ENDINGS)}, .parquet")
 
 
 def _to_text(series: pl.Series, column: Column) -> pl.Series:
-    """The values of a column as its schema says that a text file writes them; digits are not grouped."""
+    """The values of a column as its schema writes them in text files; digits are not grouped."""
     if isinstance(column, Boolean) and column.spelling is not None:
         return series.replace_strict([False, True], list(column.spelling), default=None, return_dtype=pl.String)
     if isinstance(column, Number) and column.decimal != ".":
@@ -435,7 +440,7 @@ def _to_text(series: pl.Series, column: Column) -> pl.Series:
 
 
 def is_text_in_parquet(column: Column) -> bool:
-    """Whether a typed column could not tell *not applicable* from a gap, and a Parquet file has it as text."""
+    """Whether a Parquet file has a column as text, since null could be *not applicable* or a gap."""
     named = isinstance(column, LevelColumn) and not isinstance(column, Boolean)
     return not column.empty_is_a_gap or (column.not_applicable is not None and not named)
 
@@ -469,7 +474,7 @@ def _names(column: LevelColumn) -> list[Any]:
 
 
 def _cells(column: Column, codes: Codes, values: pl.Series) -> list[str | None]:
-    """What is shown of a column: short texts, None for a gap."""
+    """The cells of a column as short texts for a notebook, None for a gap."""
     texts = (f"{value:.6g}" if isinstance(value, float) else as_text(value) for value in values)
     states: tuple[str | None, ...] = (*column.cells[: column.size], *[None] * len(column.gaps))
     return [

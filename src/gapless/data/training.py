@@ -1,7 +1,7 @@
-"""Private training on a sealed table: its rows, drawn into lots or given to teachers, and what is trained on them.
+"""Private training on a sealed table: its rows, in random batches or assigned to teachers, for a program.
 
-The loops and their cost are in `privacy/sgd.py` and `privacy/teachers.py`. Here rows are chosen and handed out, and
-only to programs of this library: one that kept what it is shown would be no function of noisy sums.
+The loops and their privacy loss are in `privacy/sgd.py` and `privacy/teachers.py`. This module passes rows to programs
+of this library only: a program that kept rows would not be a function of noisy sums.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Progress: TypeAlias = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows(Generic[P_co]):
-    """Some columns of the rows in an engine, and the program that they are shown to."""
+    """Some columns of the rows in an engine, and the program that is trained on them."""
 
     program: P_co
     engine: Engine
@@ -41,7 +41,7 @@ class TrainingRows(Generic[P_co]):
     progress: Progress | None
 
     def poisson_sample(self, row_sampler: RowSampler) -> Iterator[Block]:
-        """The rows that are marked, in blocks of one size; the last one is filled up with code 0."""
+        """The sampled rows, in blocks of one size; the last block is padded with code 0."""
         sample = self.engine.poisson_sample(self.columns, row_sampler)
         padding = -sample.rows % BLOCK
         columns = [np.concatenate([codes, np.zeros(padding, dtype=codes.dtype)]) for codes in sample.columns]
@@ -50,7 +50,7 @@ class TrainingRows(Generic[P_co]):
             yield Block(some, min(BLOCK, sample.rows - start))
 
     def batches(self, teacher_sampler: TeacherSampler) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
-        """First no row, so that teachers are there if the table is empty; then batch by batch."""
+        """An empty batch first, so that there are teachers if the table is empty; then all rows with their teachers."""
         yield tuple(np.zeros(0, dtype=np.uint8) for _ in self.columns), np.zeros(0, dtype=np.int64)
         for batch in self.engine.batches(self.columns):
             yield batch.columns, teacher_sampler(batch.rows)
@@ -67,9 +67,9 @@ def teacher_rows(
     """The rows of a sealed table for an ensemble of teachers, as `TeacherVotes` and `SubsampledTeacher` take them.
 
     Args:
-        table: the sealed table; all of its columns are shown, gaps as codes of their own.
-        program: an ensemble of this library, whose parts are all of this library.
-        progress: called after each step with the number of steps done; what the state is stays sealed until the end.
+        table: the sealed table; all of its columns are passed, gaps as separate codes.
+        program: an ensemble of this library, with parts of this library only.
+        progress: called after each step with the number of steps done; the state stays sealed until the end.
 
     Distance: each row goes to one teacher by itself, so k rows of one person change at most k of them
     (docs/proofs/teachers.md).
@@ -78,8 +78,8 @@ def teacher_rows(
     places = table.schema.positions(table.schema.names)
     sizes = [c.size if table.is_filled else c.extended_size for c in table.schema.columns]
     with _dry_run(sizes, hint="pass an ensemble for the schema of the table; it takes gaps as separate codes"):
-        program.summarize(_largest_codes(sizes, 1), np.zeros(1, dtype=np.int64))  # one row, which nobody keeps
-    return _seal_for_sampling(table, lambda engine: TrainingRows(program, engine, places, progress), table._required)  # noqa: SLF001 one room
+        program.summarize(_largest_codes(sizes, 1), np.zeros(1, dtype=np.int64))  # one made-up row
+    return _seal_for_sampling(table, lambda engine: TrainingRows(program, engine, places, progress), table._required)  # noqa: SLF001 same package
 
 
 def training_rows(
@@ -90,16 +90,16 @@ def training_rows(
     needs: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> Private[TrainingRows[Program[S]], Sampled]:
-    """The rows of a sealed table for a program to be trained on, as `PrivateTraining` takes them.
+    """The rows of a sealed table for the training of a program, as `PrivateTraining` takes them.
 
     Args:
         table: the sealed table.
-        program: a program of this library, whose parts are all of this library.
-        columns: those that the program is shown, in this order; by default all. Gaps are shown as codes of their own.
-        needs: columns on which a row must be observed: one with a gap there is never drawn, whatever the program is.
-        progress: called after each step with the number of steps done; what the state is stays sealed until the end.
+        program: a program of this library, with parts of this library only.
+        columns: the columns for the program, in this order; by default all. Gaps are separate codes.
+        needs: columns on which a row must be observed; a row with a gap there is never sampled.
+        progress: called after each step with the number of steps done; the state stays sealed until the end.
 
-    Distance: each row adds by itself, so k rows of one person are k draws (docs/proofs/private_training.md).
+    Distance: each row is sampled by itself, so k rows of one person are k draws (docs/proofs/private_training.md).
     """
     _check(table, program, "training_rows()")
     schema = table.schema
@@ -110,12 +110,18 @@ def training_rows(
         schema.columns[place].size if place in observed or table.is_filled else schema.columns[place].extended_size
         for place in places
     ]
-    with _dry_run(sizes, hint=Hint("take gaps as further codes, except in the columns of ", Argument("needs"))):
+    with _dry_run(
+        sizes,
+        hint=Hint("pass a program that takes gaps as further codes, except in the columns of ", Argument("needs")),
+    ):
         gradients = program.gradients(program.start(), Block(_largest_codes(sizes, BLOCK), BLOCK))
         gradients.squared_norms()
         length = gradients.integer_total(np.ones(BLOCK)).size
     if length != program.numbers:
-        raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
+        raise ModelError(
+            f"a gradient has {length} numbers, but the program declares {program.numbers}",
+            hint="declare the number of all parameters as numbers",
+        )
 
     def rows(engine: Engine) -> TrainingRows[Program[S]]:
         return TrainingRows(program, engine.keep(observed) if observed else engine, places, progress)
@@ -137,7 +143,7 @@ def train(
     needs: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> Released[Floats]:
-    """Train a program and release its outcome for `spend`, charged at once: the noise follows from it."""
+    """Train a program and release its outcome for `spend`, charged in advance; the noise follows from `spend`."""
     value = training_rows(table, program, columns=columns, needs=needs, progress=progress)
     mechanism = PrivateTraining.for_loss(
         spend, value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
@@ -150,23 +156,23 @@ def _check(table: PrivateTable, program: object, caller: str) -> None:
     if not all_trusted(program):
         raise ModelError(
             "this program, or a part of it, is not of this library, and would see rows",
-            hint="a program of gapless.model.neural with layers from there",
+            hint="use a program of gapless.model.neural with layers of this module",
         )
 
 
 def _seal_for_sampling(table: PrivateTable, rows: Callable[[Engine], R], reads: Columns) -> Private[R, Sampled]:
-    """Rows that chance will draw one by one, sealed."""
-    return table._seal(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 one room
+    """Sealed rows that a mechanism samples one by one."""
+    return table._seal(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 same package
 
 
 def _largest_codes(sizes: Sequence[int], rows: int) -> tuple[NDArray[Any], ...]:
-    """Rows that have the largest code of each column."""
+    """Made-up rows with the largest code of each column."""
     return tuple(np.full(rows, max(size - 1, 0)) for size in sizes)
 
 
 @contextmanager
 def _dry_run(sizes: Sequence[int], *, hint: str) -> Iterator[None]:
-    """Show a program the largest codes: what it cannot take is told by these and never by a row."""
+    """Try a program on the largest codes: an error then depends on these, never on a row."""
     try:
         with np.errstate(all="ignore"):
             yield

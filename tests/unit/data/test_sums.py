@@ -17,7 +17,7 @@ ROWS = [("a", "a"), ("a", "b"), ("b", "b"), (None, "b")]
 COUNT_A = RowContribution(
     ("x0",), lambda rows: (rows["x0"] == 0)[:, None].astype(np.int64), 1, 1, needs=frozenset({"x0"})
 )
-EACH = RowContribution((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
+EVERY_ROW = RowContribution((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
 
 
 @pytest.fixture
@@ -28,10 +28,11 @@ def table(tmp_path):
 def test_bounds_are_whole_steps_of_a_power_of_two():
     bounds = Bounds.of(-1.0, 3.0)
     assert (bounds.low * bounds.step, bounds.high * bounds.step) == (-1, 3)
-    assert (bounds.row_sensitivity, bounds.without_donor) == (3, 0)
+    assert bounds.without_donor == 0
     assert (bounds.to_steps(np.array([np.nan, -9.0, 9.0, 1.0])) * bounds.step).tolist() == [0, -1, 3, 1]
-    assert bounds.donee_sensitivity(Matching(on=("x",), neighbors=4, scheme="mean")) == Fraction(1)
-    with pytest.raises(SchemaError, match=r"between 1\.0 and 0\.0"):
+    matching = Matching(on=("x",), neighbors=4, scheme="mean")
+    assert [bounds.sensitivity(matching, donees) for donees in (0, 1, 2)] == [3, 4, 5]
+    with pytest.raises(SchemaError, match=r"low = 1\.0 and high = 0\.0"):
         Bounds.of(1.0, 0.0)
 
 
@@ -50,12 +51,12 @@ def test_a_gap_is_filled_from_donors_of_its_class(table):
 
 
 def test_a_score_is_zero_at_the_quantile_and_falls_with_each_row_between(table):
-    (value,) = rank_scores(table, EACH, "x1", quantile=Fraction(1, 4), shifts=[0])
+    (value,) = rank_scores(table, EVERY_ROW, "x1", quantile=Fraction(1, 4), shifts=[0])
     assert reveal(value, table.ledger).tolist() == [[0, 0]]
-    (value,) = rank_scores(table, EACH, "x1", quantile=Fraction(1, 2), shifts=[0])
+    (value,) = rank_scores(table, EVERY_ROW, "x1", quantile=Fraction(1, 2), shifts=[0])
     assert reveal(value, table.ledger).tolist() == [[-2, 0]]
-    with pytest.raises(SchemaError, match="each counted once"):
-        rank_scores(table, RowContribution((), EACH.value, 1, 2), "x1", quantile=Fraction(1, 2), shifts=[0])
+    with pytest.raises(SchemaError, match="counted once"):
+        rank_scores(table, RowContribution((), EVERY_ROW.value, 1, 2), "x1", quantile=Fraction(1, 2), shifts=[0])
 
 
 def test_the_nearest_row_gives_what_is_missing(tmp_path):

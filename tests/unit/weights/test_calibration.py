@@ -258,7 +258,7 @@ def test_a_column_of_that_name_is_a_column():
     schema = gl.Schema("bodies", [gl.Number("weight", bounds=(0, 200), bins=4)])
     table = gl.Table.read(pl.DataFrame({"weight": [70.0, 90.0]}), schema)
     assert table.weights is None
-    with pytest.raises(gl.errors.SchemaError, match="a column 'weight' of its own"):
+    with pytest.raises(gl.errors.SchemaError, match="already has a column 'weight'"):
         table.with_weights([1.0, 2.0])
 
 
