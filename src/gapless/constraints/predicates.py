@@ -24,7 +24,7 @@ def comparison_mask(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
     A comparison that holds for only a part of a bin is refused, because a table stores nothing finer than bins.
 
     >>> from gapless.schema.numeric import Integer
-    >>> holds(Integer("age", bounds=(18, 90), bins=3), ">=", "42").tolist()
+    >>> comparison_mask(Integer("age", bounds=(18, 90), bins=3), ">=", "42").tolist()
     [False, True, True]
     """
     if isinstance(column, BinnedColumn):

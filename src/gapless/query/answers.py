@@ -1,8 +1,8 @@
-r"""Answers, and intervals that the noise alone decides.
+r"""Answers and their confidence intervals over the noise.
 
-A released vector is a true one and noise with a known law. An interval collects the true values that the noise does
-not speak against: with probability 95 % over the noise it holds the answer that would have been given without noise. It
-says nothing about how the people in the table were drawn, nor about what the gaps hide.
+A released vector is the true vector plus noise with a known distribution. An interval contains the true values that are
+consistent with the noise. With probability 95 % over the noise it contains the answer without noise. It covers neither
+sampling error nor the effect of gaps.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.text import listing
 from gapless.types import Floats
 
-ALPHA = 0.05  # how often an interval may miss
-RATIOS = 2001  # between which limits are interpolated
-LONG = 1000.0  # steps of discrete normal noise: beyond, its tail is bounded instead of summed
+ALPHA = 0.05  # the probability that an interval misses the answer without noise
+RATIO_GRID = 2001  # ratios between which limits are interpolated
+MAX_SUMMED_SCALE = 1000.0  # of discrete normal noise: beyond, its tail is bounded instead of summed
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The law of independent noise on each number of a vector, in units of rows: Laplace or normal.
+    """The distribution of independent noise on each number of a vector, in rows: Laplace or normal.
 
-    Discrete noise on a grid lies within a step of the continuous one (a geometric variable is an exponential one
-    rounded down); the step is added where a limit on two noises at once is computed.
+    Discrete noise on a grid is within one step of continuous noise (a geometric variable is an exponential one rounded
+    down). A limit on two noises at once adds this step.
     """
 
     laplace: bool
@@ -50,49 +50,50 @@ class Noise:
             return self.step * DiscreteLaplace(self.scale / self.step).noise_std
         return self.scale
 
-    def limit(self, miss: float = ALPHA) -> float:
-        """What the noise exceeds, either way, with probability at most `miss`."""
-        return self.step * _steps(self.laplace, self.scale / self.step, miss)
+    def limit(self, alpha: float = ALPHA) -> float:
+        """A limit that the absolute noise exceeds with probability at most `alpha`."""
+        return self.step * _steps(self.laplace, self.scale / self.step, alpha)
 
     def limit_of_difference(self) -> float:
-        """What the difference of two such noises exceeds, either way, with probability at most 5 %."""
+        """A limit that the absolute difference of two such noises exceeds with probability at most 5 %."""
         return self.scale * _limit(self.laplace, 1.0, 1.0, ALPHA) + self.step
 
 
 @lru_cache(maxsize=8192)
-def _steps(laplace: bool, scale: float, miss: float) -> int:  # noqa: FBT001 a law has two names
-    r"""The least whole t with Pr[|Z| > t] ≤ miss for discrete noise Z.
+def _steps(laplace: bool, scale: float, alpha: float) -> int:  # noqa: FBT001 one of two distributions
+    r"""The least whole t with Pr[|Z| > t] ≤ alpha for discrete noise Z.
 
-    Laplace: :math:`\Pr[|Z| > t] = 2 q^{t+1} / (1 + q)`, :math:`q = e^{-1/s}`. Normal: summed up; where that is long,
-    from Pr[Z > t] ≤ Pr[N(0, σ²) ≥ t] (Canonne, Kamath and Steinke 2020, Proposition 23).
+    Laplace: :math:`\Pr[|Z| > t] = 2 q^{t+1} / (1 + q)`, :math:`q = e^{-1/s}`. Normal: the sum of
+    the probabilities. For large scales from Pr[Z > t] ≤ Pr[N(0, σ²) ≥ t] (Canonne, Kamath and Steinke 2020,
+    Proposition 23).
     """
     if laplace:
         q = math.exp(-1 / scale)
-        return max(0, math.ceil(-scale * math.log(miss * (1 + q) / 2)) - 1)
-    if scale > LONG:
-        return math.ceil(scale * _limit(laplace, 1.0, 0.0, miss))
+        return max(0, math.ceil(-scale * math.log(alpha * (1 + q) / 2)) - 1)
+    if scale > MAX_SUMMED_SCALE:
+        return math.ceil(scale * _limit(laplace, 1.0, 0.0, alpha))
     weights = np.exp(-((np.arange(40 * math.ceil(scale) + 1) / scale) ** 2) / 2)
     beyond = 2 * np.append(np.cumsum(weights[::-1])[::-1][1:], 0) / (2 * weights.sum() - 1)
-    return int(np.flatnonzero(beyond <= miss)[0])
+    return int(np.flatnonzero(beyond <= alpha)[0])
 
 
 @lru_cache(maxsize=2)
-def _ratio_limits(laplace: bool) -> tuple[Floats, Floats]:  # noqa: FBT001 a law has two names
-    """Ratios r on a grid, and what |(1 − r) Z − r Z′| exceeds with probability 5 % for each. Convex in r."""
-    ratios = np.linspace(0, 1, RATIOS)
+def _ratio_limits(laplace: bool) -> tuple[Floats, Floats]:  # noqa: FBT001 one of two distributions
+    """Ratios r on a grid, and the limit that |(1 − r) Z − r Z′| exceeds with probability 5 %. It is convex in r."""
+    ratios = np.linspace(0, 1, RATIO_GRID)
     return ratios, np.array([_limit(laplace, float(1 - r), float(r), ALPHA) for r in ratios])
 
 
 @lru_cache(maxsize=8192)
-def _limit(laplace: bool, weight: float, other: float, miss: float) -> float:  # noqa: FBT001 a law has two names
-    r"""The t with Pr[|w Z + o Z′| > t] = miss for independent standard Laplace or normal Z, Z′.
+def _limit(laplace: bool, weight: float, other: float, alpha: float) -> float:  # noqa: FBT001 one of two distributions
+    r"""The t with Pr[|w Z + o Z′| > t] = alpha for independent standard Laplace or normal Z, Z′.
 
     Laplace with scales w > o: :math:`(w^2 e^{-t/w} - o^2 e^{-t/o}) / (w^2 - o^2)`.
     """
     if not laplace:
         from scipy.special import ndtri  # noqa: PLC0415 slow to load
 
-        return float(-ndtri(miss / 2)) * math.hypot(weight, other)
+        return float(-ndtri(alpha / 2)) * math.hypot(weight, other)
     weight, other = max(weight, other), min(weight, other)
 
     def beyond(t: float) -> float:
@@ -105,42 +106,41 @@ def _limit(laplace: bool, weight: float, other: float, miss: float) -> float:  #
     low, high = 0.0, 60.0 * weight
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if beyond(middle) > miss else (low, middle)
+        low, high = (middle, high) if beyond(middle) > alpha else (low, middle)
     return high
 
 
 def ratio_interval(part: float, rest: float, noise: Noise) -> tuple[float, float]:
-    r"""The ratios r for which (1 − r) · part − r · rest is no larger than its noise explains (Fieller 1954).
+    r"""The ratios r for which (1 − r) · part − r · rest is within the limit of its noise (Fieller 1954).
 
-    At the true ratio that difference is noise alone, so the set of all such r holds it with probability 95 %, however
-    few rows there are. Numbers below 0 are first raised to 0, where the true ones can be: that brings the difference at
-    the true ratio nearer to 0. Then the ratio of the two is always in the set. From there the ends are found by
-    bisection: what the noise explains is convex in r, so there is one on either side; and lines between the points
-    of its grid lie above it.
+    At the true ratio this difference is noise only. So the set of all such r contains the true ratio with probability
+    95 %, for any number of rows. Negative parts are first set to 0. This moves the difference at the true ratio towards
+    0, and the ratio of the parts is then always in the set. The ends are found by bisection from there. The limit is
+    convex in r, so there is one end on either side, and linear interpolation of the limit is never too low.
     """
     part, rest = max(0.0, part), max(0.0, rest)
     if part + rest == 0:
         return 0.0, 1.0
     ratios, limits = _ratio_limits(noise.laplace)
 
-    def explained(r: float) -> bool:
+    def is_consistent(r: float) -> bool:
         limit = noise.scale * float(np.interp(r, ratios, limits)) + noise.step
         return abs((1 - r) * part - r * rest) <= limit
 
     def end(outer: float) -> float:
-        if explained(outer):
+        if is_consistent(outer):
             return outer
         inner = part / (part + rest)
         for _ in range(60):
             middle = (inner + outer) / 2
-            inner, outer = (middle, outer) if explained(middle) else (inner, middle)
+            inner, outer = (middle, outer) if is_consistent(middle) else (inner, middle)
         return outer
 
     return end(0.0), end(1.0)
 
 
 def variance_interval(parts: Floats, noise: Noise) -> tuple[float, float]:
-    """From limits on all three noises at once, each missed with probability 5 % / 3: wide, and never too narrow."""
+    """A conservative interval from limits on all three noises, each exceeded with probability 5 % / 3."""
     t = noise.limit(ALPHA / 3)
     rows_low, rows_high = max(2.0, float(parts.sum()) - 3 * t), max(2.0, float(parts.sum()) + 3 * t)
     squares_low, squares_high = max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
@@ -152,7 +152,7 @@ def variance_interval(parts: Floats, noise: Noise) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One number of an answer: its group, its estimate, and what the noise allows to say."""
+    """One number of an answer, with its group, noise and interval."""
 
     group: tuple[str, ...] | None  # its cell in each column after by
     value: float
@@ -161,7 +161,7 @@ class Estimate:
 
     @property
     def key(self) -> str | tuple[str, ...]:
-        """Its group, by itself if there is one column."""
+        """The group: a text for one column, a tuple for several."""
         return self.group[0] if self.group is not None and len(self.group) == 1 else self.group or ""
 
     def __str__(self) -> str:
@@ -175,14 +175,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came out, what it measures, what it protects, and which entries of the ledger paid for it.
+    """The answer to a question.
 
     Attributes:
-        question: the question in words.
-        estimates: one, or one for each group.
-        measures: what the numbers stand for, gaps and bins considered.
-        protects: the unit and the promise; empty for an answer that was free.
-        entries: numbers of the entries in the ledger.
+        question: the question as text.
+        estimates: one estimate, or one for each group.
+        measures: what the numbers measure, with regard to gaps and bins.
+        protects: the protected unit and the guarantee. Empty for a free answer.
+        entries: the numbers of the ledger entries that paid for it.
         interval_note: what the intervals cover, or why there are none.
     """
 
@@ -207,7 +207,7 @@ class Answer:
 
     @property
     def interval(self) -> tuple[float, float] | dict[str | tuple[str, ...], tuple[float, float]] | None:
-        """The 95 % interval, or one for each group; None where none would be honest."""
+        """The 95 % interval, or one for each group. None where none is known."""
         if any(estimate.interval is None for estimate in self.estimates):
             return None
         if self.estimates[0].group is None:
@@ -215,7 +215,7 @@ class Answer:
         return {estimate.key: estimate.interval for estimate in self.estimates if estimate.interval is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for a machine."""
+        """All fields, for JSON."""
         return {
             "question": self.question,
             "estimates": [
@@ -245,7 +245,7 @@ class Answer:
 
     @property
     def paid_by(self) -> str:
-        """Which entries of the ledger paid for it; empty for an answer that was free."""
+        """A sentence with the ledger entries that paid for it. Empty for a free answer."""
         if not self.protects:
             return ""
         numbers = ", ".join(map(str, self.entries))
@@ -258,16 +258,16 @@ class Answer:
 
 
 def indented(*notes: str) -> list[str]:
-    """The lines of notes below what they are about: a note may have several, and an empty one has none."""
+    """The lines of all notes, indented."""
     return [f"  {line}" for note in notes for line in note.splitlines()]
 
 
 def shared_notes(notes: Iterable[tuple[str, str]], answers: int) -> list[str]:
-    """Each note once: as it is if all answers have it, else with the questions that it is about.
+    """Each note once: unchanged if all answers have it, else with its questions.
 
     Args:
-        notes: each with the question of its answer.
-        answers: how many there are.
+        notes: pairs of a note and the question of its answer.
+        answers: the number of answers.
 
     >>> shared_notes([("Free.", "count()"), ("No interval.", "median(age)"), ("Free.", "median(age)")], 2)
     ['Free.', 'median(age): No interval.']

@@ -1,4 +1,4 @@
-"""Several questions at once, all of them or none; and how noisy an answer will be, before anything is spent."""
+"""Ask several questions at once, all or none. Preview the noise of an answer before anything is spent."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def ask_all(
     spend: Spend,
     answered: Callable[[Answer], object] | None = None,
 ) -> list[Answer]:
-    """Answer questions, each with an even share of `spend`.
+    """Answer questions, each with an equal share of `spend`.
 
-    If each is one release they are one batch, fixed in advance: as the first of its ledger it is priced by its exact
-    total, and what is promised to the people behind the gaps holds for it as a whole. With nearest neighbours or
-    quantiles, which take several releases, they are asked in turn.
+    If each question is one release, they are one batch that is fixed in advance. As the first batch of its ledger it is
+    priced by its exact total, and the guarantee for the complete data holds for the batch as a whole. If there are
+    nearest neighbours or quantiles, which need several releases, the questions are asked in turn.
 
     Args:
         table: the sealed table.
-        questions: one after the other, as given; they may be compiled for the schema of the table.
-        spend: for all of them together; it must be there, or nothing is asked.
+        questions: the questions, possibly compiled for the schema of the table.
+        spend: the budget for all of them together. If it is not available, nothing is asked.
         answered: called with each answer as soon as it is paid for, so that none is lost if a later one fails.
 
-    What cannot be answered, or not with so little, is told before anything is spent.
+    Questions that cannot be answered, or not with this budget, are refused before anything is spent.
     """
     check_private(table, "ask_all")
     hint = Hint("pass a list, such as [", Call("Count"), ", ", Call("Mean", "income"), "]")
     if isinstance(questions, str) or not isinstance(questions, Iterable):
-        raise QuestionError("ask_all takes a list of questions", hint=hint)
+        raise QuestionError(f"ask_all takes a list of questions, not a {type(questions).__name__}", hint=hint)
     questions = tuple(questions)
     if not questions:
-        raise QuestionError("no question", hint=hint)
+        raise QuestionError("the list of questions is empty", hint=hint)
     loss = table.ledger.share(spend)
     grant = table.ledger.grant(loss, to="ask")
     share = loss / len(questions)
@@ -60,11 +60,11 @@ def ask_all(
         if not isinstance(question, CompiledQuestion):
             check_question(question)
             question = question.compile(table.schema)  # noqa: PLW2901 the same question
-        _look_ahead(question, share, per_person=table.protect.at_most, filled=table.is_filled)
+        _preview(question, share, per_person=table.protect.at_most, filled=table.is_filled)
         asked.append(question)
     treatments = [question.question.treatment(question, filled=table.is_filled) for question in asked]
     if any(isinstance(treatment, Knn) for treatment in treatments):
-        check_in_memory(table, NEIGHBOR_FILLING)  # now, before a question that comes first is charged
+        check_in_memory(table, NEIGHBOR_FILLING)  # before an earlier question is charged
     pairs = list(zip(treatments, asked, strict=True))
     fixed = [
         treatment.pending(question, table) for treatment, question in pairs if isinstance(treatment, SingleRelease)
@@ -79,17 +79,17 @@ def ask_all(
 
 
 def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spend, rows: int | None = None) -> Preview:
-    """The noise to expect if this share of a budget is spent: public facts alone, no table, nothing spent.
+    """The expected noise if this share of a budget is spent. Needs only public facts and spends nothing.
 
-    For a table read with `protect=Rows(schema.rows_per_person)`; with more rows there is more noise.
+    It is for a table read with `protect=Rows(schema.rows_per_person)`. With more rows there is more noise.
 
     Args:
         question: the question.
-        schema: what is publicly known of the table.
-        budget: the promise for the table.
-        spend: what would be spent: "10%" of the budget, or a loss.
-        rows: about how many rows the answer is, or one group of it: the noise on means, shares, variances and quantiles
-            depends on it. The true number is private, so it has to be stated; by default `expected_rows` of the schema.
+        schema: the public schema of the table.
+        budget: the budget of the table.
+        spend: the amount to spend: "10%" of the budget, or a loss.
+        rows: the approximate number of rows that the answer, or one group of it, is about. The noise on means, shares,
+            variances and quantiles depends on it. The true number is private. By default `expected_rows` of the schema.
 
     >>> from gapless.query import Count, Mean
     >>> from gapless.schema import Integer
@@ -106,24 +106,26 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
             if isinstance(schema, PrivateTable)
             else Hint("pass ", Call("Schema.read", "people.toml"))
         )
-        raise SchemaError(f"schema is a {type(schema).__name__}", hint=hint)
+        raise SchemaError(f"schema must be a Schema, not a {type(schema).__name__}", hint=hint)
     if not isinstance(budget, Budget):
-        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", RECOMMENDED_BUDGET)))
+        raise BudgetError(
+            f"budget must be a Budget, not {budget!r}", hint=Hint("pass ", Argument("budget", RECOMMENDED_BUDGET))
+        )
     return preview_compiled(question.compile(schema), share_of(budget.capacity, spend), rows)
 
 
 def preview_compiled(asked: CompiledQuestion, loss: Loss, rows: int | None = None) -> Preview:
-    """The noise to expect for a loss: see `preview`."""
+    """The expected noise for a loss: see `preview`."""
     per_person = asked.declared_schema.rows_per_person
     if rows is not None:
         rows = whole("rows", rows, error=QuestionError, least=1)
-        return _look_ahead(asked, loss, per_person=per_person, rows=rows)
-    shown = _look_ahead(asked, loss, per_person=per_person, rows=asked.declared_schema.expected_rows)
+        return _preview(asked, loss, per_person=per_person, rows=rows)
+    shown = _preview(asked, loss, per_person=per_person, rows=asked.declared_schema.expected_rows)
     return shown if shown.rows is None else replace(shown, of=f"{shown.of}, {WHOLE_TABLE}")
 
 
-def _look_ahead(
+def _preview(
     asked: CompiledQuestion, loss: Loss, *, per_person: int, filled: bool = False, rows: int | None = None
 ) -> Preview:
-    """The noise to expect for a loss; refuses what cannot be answered, or not with so little."""
+    """The expected noise for a loss. Refuses questions that cannot be answered, or not with this loss."""
     return asked.question.treatment(asked, filled=filled).preview(asked, loss, per_person=per_person, rows=rows)

@@ -1,7 +1,7 @@
-r"""A question fitted to a schema: what each row adds, and how the answer follows from the sums.
+r"""Questions compiled for a schema: what each row adds, and how the answer follows from the sums.
 
-Every row shares out one unit among a few parts, so that one release of the vector of sums pays for all that an answer
-needs, its denominator included:
+Every row divides one unit among a few parts. One release of the vector of sums then gives all that an answer needs,
+including its denominator:
 
 ========== ============================== =====================================================
 question   a row adds                     answer
@@ -13,8 +13,8 @@ mean       (u, 1 - u)                     a + (b - a) p₁ / (p₁ + p₂)
 variance   (u², u - u², 1 - u)            (b - a)² (p₁ - (p₁ + p₂)² / n) / (n - 1), n = p₁ + p₂ + p₃
 ========== ============================== =====================================================
 
-with u = (v - a) / (b - a). Groups lie side by side: a row is in one of them. The absolute parts of a row add up to at
-most 1, so one row moves the whole vector, groups and all, by at most 1 in L1.
+with u = (v - a) / (b - a). The vectors of the groups are concatenated, and a row is in one group. The absolute parts of
+a row add up to at most 1, so one row changes the whole vector by at most 1 in L1.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from gapless.data.private_table import check_question
 from gapless.data.row_contribution import CodesByName, Groups, RowContribution, bin_of_code
 from gapless.errors import QuestionError
 from gapless.query.answers import Estimate, Noise, ratio_interval, variance_interval
-from gapless.query.condition import MOST_VALUES, TRUE, compile_condition, known_column
-from gapless.query.numbers import FOR_SQUARES, CellNumbers
+from gapless.query.condition import MAX_VALUES, TRUE, compile_condition, has_many_undeclared_bins, known_column
+from gapless.query.numbers import SQUARE_STEPS, CellNumbers
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
@@ -41,19 +41,21 @@ from gapless.types import Floats, Integers
 if TYPE_CHECKING:
     from gapless.query.questions import Question
 
-MOST_GROUPS = 1 << 16
+MAX_GROUPS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Estimand:
-    """How one kind of question shares a row out, and how it reads the sums: a `Total`, a `Ratio` or a `Spread`.
+    """The quantity that a question estimates: what a row adds, and how the sums give the answer.
 
     Attributes:
-        parts: what rows add, rows × width, before `where` and `by`.
-        unit: the most that the absolute parts of a row add up to.
-        value_columns: the columns whose values it looks at.
-        gap_columns: the columns whose gaps it looks at.
+        parts: the parts of each row, rows × width, before `where` and `by`.
+        unit: the maximum of the sum of the absolute parts of a row.
+        value_columns: the columns whose values it reads.
+        gap_columns: the columns whose gaps it tests.
         required_columns: a row with a gap in one of these columns adds nothing.
+        low: the smallest value.
+        high: the largest value.
     """
 
     width: ClassVar[int]  # the number of parts
@@ -69,16 +71,16 @@ class Estimand:
 
     @property
     def std_factor(self) -> float:
-        """The noise on the answer, in noise on a part; for ratios: times the number of rows, at most."""
+        """The noise on the answer divided by that on a part. For ratios: an upper bound, times the number of rows."""
         return self.high - self.low
 
     def noise_limit(self, noise: Noise) -> float:
-        """What the noise on the answer stays below in 95 % of runs; for ratios: times the number of rows, at most."""
+        """A bound on the noise in 95 % of runs. For ratios it is times the number of rows."""
         return noise.limit() * self.std_factor
 
     @property
     def max_error(self) -> float:
-        """How far the answer can be from the true one at all."""
+        """The largest possible error of the answer."""
         return math.inf
 
     def estimate(self, parts: Floats) -> float:
@@ -86,15 +88,15 @@ class Estimand:
         raise NotImplementedError
 
     def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
-        """Its 95 % interval."""
+        """The 95 % confidence interval over the noise."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class TotalEstimand(Estimand):
-    """A count or a sum: one part, `scale` times which is the answer, but not below `least`.
+    """A count or a sum. The answer is `scale` times the single part, and at least `least`.
 
-    What a row adds is between `low` and `high`, in units.
+    A row adds between `low` and `high`, in units.
     """
 
     width = 1
@@ -105,7 +107,7 @@ class TotalEstimand(Estimand):
 
     @property
     def std_factor(self) -> float:
-        """A unit in the answer."""
+        """One unit, in the answer."""
         return self.scale
 
     def estimate(self, parts: Floats) -> float:
@@ -113,7 +115,7 @@ class TotalEstimand(Estimand):
         return max(self.least, float(parts[0]) * self.scale)
 
     def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
-        """As far around the sum as the noise reaches."""
+        """The sum plus and minus the limit of the noise."""
         t = noise.limit()
         low, high = ((float(parts[0]) + limit) * self.scale for limit in (-t, t))
         return max(self.least, low), max(self.least, high)
@@ -123,25 +125,25 @@ class RatioEstimand(Estimand):
     r"""A proportion or a mean of values from `low` to `high`: (u, 1 - u).
 
     With n rows, ratio r and noises Z, Z′ on the parts, the answer is too high by t if
-    :math:`(1 - r - t) Z - (r + t) Z' > tn`. It lies between 0 and 1, so :math:`r + t \le 1`, and the noise on the left
-    exceeds a limit no more often than Z alone: 95 % of answers are within the limit of Z, divided by n. The same holds
-    for answers that are too low.
+    :math:`(1 - r - t) Z - (r + t) Z' > tn`. The answer is between 0 and 1, so :math:`r + t \le 1`. Then the noise on
+    the left exceeds a limit no more often than Z alone. So 95 % of answers are within the limit of Z, divided by n. The
+    same holds for answers that are too low.
     """
 
     width = 2
 
     @property
     def max_error(self) -> float:
-        """The width of the range: all answers are in it."""
+        """The width of the range that contains all answers."""
         return self.std_factor
 
     def estimate(self, parts: Floats) -> float:
-        """The first part as a share of both, of at least one row, on the line of values."""
+        """The first part divided by the sum of both (at least one row), scaled to the range of values."""
         part, rest = map(float, parts)
         return self.low + (self.high - self.low) * min(1.0, max(0.0, part / max(1.0, part + rest)))
 
     def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
-        """The ratios that the noise does not speak against, on the line of values."""
+        """The ratios that are consistent with the noise, scaled to the range of values."""
         low, high = ratio_interval(float(parts[0]), float(parts[1]), noise)
         return self.low + (self.high - self.low) * low, self.low + (self.high - self.low) * high
 
@@ -149,44 +151,44 @@ class RatioEstimand(Estimand):
 class VarianceEstimand(Estimand):
     """A variance of values from `low` to `high`: (u², u - u², 1 - u).
 
-    To first order it moves by (1 - m)², -m (2 - m) and m² times the noises on these, divided by the number of rows,
-    with m the mean: the most where m = 1, by the difference of two noises.
+    To first order its error is (1 - m)², -m (2 - m) and m² times the noises on these, divided by the number of rows.
+    Here m is the mean. The error is largest where m = 1: the difference of two noises.
     """
 
     width = 3
 
     @property
     def scale(self) -> float:
-        """The variance of values with a standard deviation of the whole range."""
+        """The squared width of the range."""
         return (self.high - self.low) ** 2
 
     @property
     def std_factor(self) -> float:
-        """The difference of two noises."""
+        """For the difference of two noises."""
         return math.sqrt(2) * self.scale
 
     def noise_limit(self, noise: Noise) -> float:
-        """What the noise on the answer stays below in 95 % of runs, times the number of rows, at most."""
+        """A bound on the noise in 95 % of runs, times the number of rows."""
         return noise.limit_of_difference() * self.std_factor / math.sqrt(2)
 
     @property
     def max_error(self) -> float:
-        """A variance of values between 0 and 1 is at most 1/2, with one row less in the denominator."""
+        """A sample variance of values between 0 and 1 is at most 1/2."""
         return self.std_factor / math.sqrt(2) / 2
 
     def estimate(self, parts: Floats) -> float:
-        """The sample variance, of at least two rows: 1/2 at most on a line from 0 to 1."""
+        """The sample variance of at least two rows. It is at most 1/2 for values from 0 to 1."""
         squares, values, rows = float(parts[0]), float(parts[:2].sum()), max(2.0, float(parts.sum()))
         return min(0.5, max(0.0, (squares - values**2 / rows) / (rows - 1))) * self.scale
 
     def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
-        """Variances that limits on all three noises allow."""
+        """The variances that are consistent with limits on all three noises."""
         low, high = variance_interval(parts, noise)
         return low * self.scale, high * self.scale
 
 
 def count_estimand(column: str | None = None) -> Estimand:
-    """How many rows, or how many with a value in a column."""
+    """The number of rows, or of rows with a value in a column."""
     only = frozenset() if column is None else frozenset({column})
 
     def parts(rows: CodesByName) -> Integers:
@@ -200,7 +202,9 @@ def sum_estimand(numbers: CellNumbers) -> Estimand:
     sizes, step = numbers.signed_steps
     unit = int(np.abs(sizes).max())
     low, high = min(0, int(sizes.min())) / unit, max(0, int(sizes.max())) / unit
-    return _of_values(TotalEstimand, numbers, [sizes], unit, low=low, high=high, scale=unit * step, least=-math.inf)
+    return _estimand_of_column(
+        TotalEstimand, numbers, [sizes], unit, low=low, high=high, scale=unit * step, least=-math.inf
+    )
 
 
 def proportion_estimand(condition: Condition, schema: Schema) -> Estimand:
@@ -217,20 +221,22 @@ def proportion_estimand(condition: Condition, schema: Schema) -> Estimand:
 def mean_estimand(numbers: CellNumbers) -> Estimand:
     """The mean of the values."""
     steps, size = numbers.steps_above_low()
-    return _of_values(RatioEstimand, numbers, [steps, size - steps], size, low=numbers.low, high=numbers.high)
+    return _estimand_of_column(RatioEstimand, numbers, [steps, size - steps], size, low=numbers.low, high=numbers.high)
 
 
 def variance_estimand(numbers: CellNumbers) -> Estimand:
     """The sample variance of the values."""
-    steps, size = numbers.steps_above_low(FOR_SQUARES)
+    steps, size = numbers.steps_above_low(SQUARE_STEPS)
     parts = [steps**2, steps * size - steps**2, size**2 - steps * size]
-    return _of_values(VarianceEstimand, numbers, parts, size**2, low=numbers.low, high=numbers.high)
+    return _estimand_of_column(VarianceEstimand, numbers, parts, size**2, low=numbers.low, high=numbers.high)
 
 
-def _of_values(kind: type[Estimand], numbers: CellNumbers, parts: list[Integers], unit: int, **more: Any) -> Estimand:
-    """A shape whose parts are looked up by the cell of one column."""
+def _estimand_of_column(
+    kind: type[Estimand], numbers: CellNumbers, parts: list[Integers], unit: int, **more: Any
+) -> Estimand:
+    """An estimand whose parts follow from the cell of one column."""
     column, size = numbers.column, len(parts[0])
-    table = np.zeros((size + 1, len(parts)), dtype=np.int64)  # the last row for cells without a value
+    table = np.zeros((size + 1, len(parts)), dtype=np.int64)  # the last row is for cells without a value
     table[:size] = np.stack(parts, axis=1)
     only = frozenset({column})
     return kind(
@@ -244,23 +250,23 @@ def _of_values(kind: type[Estimand], numbers: CellNumbers, parts: list[Integers]
 
 @dataclass(frozen=True)
 class CompiledQuestion:
-    """A question of ours fitted to a schema: names, values and bins are checked here, before anything is spent.
+    """A question of this library, compiled for a schema. Names, values and bins are checked before anything is spent.
 
-    All else follows from these three and cannot be given: what rows are handed to comes from nowhere else.
+    All other fields follow from the first three and cannot be passed. So no foreign function is ever given rows.
 
     Attributes:
         question: the question.
-        declared_schema: the schema as it is declared; groups are its bins.
-        at_full_resolution: whether the question may look at more than bins.
-        text: the question in words.
-        schema: by which cells or bins it reads each column.
-        estimand: how rows are shared out.
-        contribution: what each row adds, `where` and `by` considered.
-        row_count: how many rows the answer is about, gaps in the shape's columns not considered.
-        groups: the cells that each group is of, or None.
-        targets: columns with values that the question looks at and that may be missing.
-        gap_columns: columns whose gaps it looks at.
-        is_row_count_filled: whether the number of rows that the answer is about depends on how these are filled.
+        declared_schema: the schema as declared. Its bins are the groups.
+        at_full_resolution: whether the question may read cells that are finer than bins.
+        text: the question as text.
+        schema: the schema with the cells or bins by which the question reads each column.
+        estimand: the quantity to estimate.
+        contribution: what each row adds, with `where` and `by`.
+        row_count: the number of rows that the answer is about, without regard to gaps in the columns of the estimand.
+        groups: the cells of each group, or None.
+        targets: columns that may be missing and whose values the question reads.
+        gap_columns: columns whose gaps the question tests.
+        is_row_count_filled: whether the number of rows depends on how gaps in the targets are filled.
         caveat: what the numbers leave out.
     """
 
@@ -284,12 +290,12 @@ class CompiledQuestion:
         where, by = self.question.condition, self.question.grouped_by
         schema, estimand, caveat = self.question.fit(declared, at_full_resolution=self.at_full_resolution)
         truth = compile_condition(where, schema)
-        chosen = value_columns(where) | frozenset(known_column(schema, name) for name in by)
-        values = estimand.value_columns | chosen
+        selecting = value_columns(where) | frozenset(known_column(schema, name) for name in by)
+        values = estimand.value_columns | selecting
         gaps = estimand.gap_columns | gap_columns(where)
         groups = group_labels(declared, by) if by else None
-        # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
-        choosing = required_columns(where) | frozenset(by) | (chosen - gaps)
+        # Complete cases: the columns that a question reads must be observed, except where it tests their gaps itself.
+        observed = required_columns(where) | frozenset(by) | (selecting - gaps)
         contribution = RowContribution(
             columns=tuple(name for name in schema.names if name in values | gaps),
             value=lambda rows: np.where((truth(rows) == TRUE)[:, None], estimand.parts(rows), 0),
@@ -297,7 +303,7 @@ class CompiledQuestion:
             unit=estimand.unit,
             by=tuple(Groups(name, bin_of_code(schema[name], declared[name]), declared[name].size) for name in by),
             signed=isinstance(estimand, TotalEstimand) and estimand.low < 0,
-            needs=choosing | estimand.required_columns | (estimand.value_columns - gaps),
+            needs=observed | estimand.required_columns | (estimand.value_columns - gaps),
         )
         targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
         without_value = any(schema[name].not_applicable is not None for name in estimand.value_columns)
@@ -312,24 +318,23 @@ class CompiledQuestion:
                 components=1,
                 unit=1,
                 signed=False,
-                needs=choosing,
+                needs=observed,
             ),
             groups=groups,
             targets=targets,
             gap_columns=gaps,
-            is_row_count_filled=without_value or not chosen.isdisjoint(targets),
+            is_row_count_filled=without_value or not selecting.isdisjoint(targets),
             caveat=caveat,
         )
 
     def estimates(self, sums: Integers | Floats, unit: int, noise: Noise | None) -> tuple[Estimate, ...]:
-        """The answer from the released sums; intervals and the noise from its law."""
+        """The estimates from the released sums, with intervals from the distribution of the noise."""
         std = None if noise is None or self.estimand.is_ratio else noise.std * self.estimand.std_factor
         estimates = []
-        for group, parts in zip(
-            self.groups or (None,), sums.astype(np.float64).reshape(-1, self.estimand.width) / unit, strict=True
-        ):
+        sums = sums.astype(np.float64).reshape(-1, self.estimand.width) / unit
+        for group, parts in zip(self.groups or (None,), sums, strict=True):
             value, interval = self.estimand.estimate(parts), None
-            if noise is not None:  # the estimate is in it: a denominator of less than a row counts as one there
+            if noise is not None:  # the interval contains the estimate, which counts a denominator below one row as one
                 low, high = self.estimand.interval(parts, noise)
                 interval = min(low, value), max(high, value)
             estimates.append(Estimate(group, value, std, interval))
@@ -337,19 +342,19 @@ class CompiledQuestion:
 
 
 def check_declared_bins(schema: Schema, names: Sequence[str], what: str) -> None:
-    """Refuse columns whose bins are not declared to make groups or classes of, unless they have few values."""
-    for name in names:
-        column = schema[name]
-        if isinstance(column, BinnedColumn) and column.has_learned_bins and column.size > MOST_VALUES:
+    """Refuse columns without declared bins as groups or classes, unless they have few values."""
+    for column in (schema[name] for name in names):
+        if isinstance(column, BinnedColumn) and has_many_undeclared_bins(column):
             raise QuestionError(
-                f"column {name!r} has {column.size:,} cells and no declared bins to {what}",
-                hint=f"bins = 10 or edges = […] in the schema, or a column of at most {MOST_VALUES} values",
+                f"column {column.name!r} has {column.size:,} cells and no declared bins to {what}",
+                hint=f"declare bins = 10 or edges = […] in the schema, or use a column of at most {MAX_VALUES} values",
             )
 
 
 def group_labels(schema: Schema, by: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The combinations of cells of these columns, as the schema lists them."""
+    """All combinations of cells of these columns, in the order of the schema."""
     check_declared_bins(schema, by, "group by")
-    if (many := math.prod(schema[name].size for name in by)) > MOST_GROUPS:
-        raise QuestionError(f"{many:,} groups, more than {MOST_GROUPS:,}", hint="fewer columns after by, or fewer bins")
+    if (count := math.prod(schema[name].size for name in by)) > MAX_GROUPS:
+        hint = "name fewer columns after by, or declare fewer bins"
+        raise QuestionError(f"{count:,} groups, more than {MAX_GROUPS:,}", hint=hint)
     return tuple(product(*(schema[name].cells[: schema[name].size] for name in by)))

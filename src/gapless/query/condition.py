@@ -1,12 +1,11 @@
-"""Conditions fitted to a schema: what each comes to for the codes of a row.
+"""Conditions compiled for a schema: functions from the codes of rows to truth values.
 
-**Gaps.** A comparison with a gap, or with *not applicable*, is neither true nor false but *unknown*. And is the least,
-or the greatest of false < unknown < true; not turns true into false and leaves unknown as it is (Kleene 1952). A row is
-counted if the condition is true for it. Only `is missing` and `is not missing` look at the gap itself, and only
-`is not applicable` and `is applicable` at that. What becomes of gaps before, whether such rows are left out or filled,
-is up to the question (treatments.py).
+**Gaps.** A comparison with a gap or with *not applicable* is *unknown*. With false < unknown < true, `and` is the
+minimum, `or` the maximum, and `not` exchanges true and false (Kleene 1952). A row counts if the condition is true for
+it. Only `is missing` and `is not missing` test for gaps. Only `is not applicable` and `is applicable` test for that
+state. The treatment of the question (treatments.py) drops or fills gaps before.
 
-**Cells.** A comparison may cut through a bin of a column, but not through a cell: a sealed table knows nothing finer.
+**Cells.** A comparison may split a bin of a column but not a cell: a sealed table stores nothing finer.
 """
 
 from __future__ import annotations
@@ -31,20 +30,23 @@ Truth: TypeAlias = NDArray[np.int8]
 CompiledCondition: TypeAlias = Callable[[Mapping[str, Codes]], Truth]
 
 TRUE, UNKNOWN, FALSE = np.int8(1), np.int8(0), np.int8(-1)
-MOST_VALUES = 100  # groups or classes of a column whose bins are not declared
+MAX_VALUES = 100  # groups or classes of a column whose bins are not declared
 
 
 def refined_columns(condition: Condition, schema: Schema) -> dict[str, Column]:
-    """The columns with a bin that the condition splits, cut also where it splits them; without bins, there alone.
+    """The columns with a bin that the condition splits, with additional cuts where it splits them.
 
-    Rows that a condition cannot tell apart should look alike: a hot deck takes its time for each kind of row.
+    Columns without declared bins have cuts only there. Cuts are as few as possible, because the time of a hot deck
+    grows with the number of different rows.
     """
-    lines = {column.name: column for column in schema.columns if isinstance(column, BinnedColumn)}
-    compared = [found for found in comparisons(condition) if found.column in lines and found.sign != "is"]
+    binned = {column.name: column for column in schema.columns if isinstance(column, BinnedColumn)}
+    compared = [found for found in comparisons(condition) if found.column in binned and found.sign != "is"]
     split = dict.fromkeys(
-        found.column for found in compared if _unbinned(lines[found.column]) or _splits(lines[found.column], found)
+        found.column
+        for found in compared
+        if has_many_undeclared_bins(binned[found.column]) or _splits(binned[found.column], found)
     )
-    return {name: _cut(lines[name], [found for found in compared if found.column == name]) for name in split}
+    return {name: _cut(binned[name], [found for found in compared if found.column == name]) for name in split}
 
 
 def _splits(column: BinnedColumn, comparison: Comparison) -> bool:
@@ -55,23 +57,23 @@ def _splits(column: BinnedColumn, comparison: Comparison) -> bool:
     return False
 
 
-def _unbinned(column: BinnedColumn) -> bool:
-    """Whether nothing is grouped or matched by its bins: they are not declared, and its values are too many."""
-    return column.has_learned_bins and column.size > MOST_VALUES
+def has_many_undeclared_bins(column: BinnedColumn) -> bool:
+    """Whether a column has no declared bins and too many values to use them as groups."""
+    return column.has_learned_bins and column.size > MAX_VALUES
 
 
 def _cut(column: BinnedColumn, comparisons: Sequence[Comparison]) -> BinnedColumn:
-    """Cells in groups: of one declared bin, and alike for all comparisons."""
-    fine = column.finest
-    begins = np.any([np.diff(comparison_mask(fine, found.sign, found.value)) for found in comparisons], axis=0)
-    if not _unbinned(column):
-        begins |= np.diff(bin_of_code(fine, column)[: fine.values_size]) > 0
-    cuts = fine.intervals.cuts  # where its cells begin, and where the last one ends
-    return fine.with_cuts(cuts[np.concatenate([[True], begins, [True]])])
+    """The column with bins that no comparison splits, within its declared bins."""
+    finest = column.finest
+    begins = np.any([np.diff(comparison_mask(finest, found.sign, found.value)) for found in comparisons], axis=0)
+    if not has_many_undeclared_bins(column):
+        begins |= np.diff(bin_of_code(finest, column)[: finest.values_size]) > 0
+    cuts = finest.intervals.cuts  # where its cells begin, and where the last one ends
+    return finest.with_cuts(cuts[np.concatenate([[True], begins, [True]])])
 
 
 def compile_condition(condition: Condition, schema: Schema) -> CompiledCondition:
-    """The condition as a function of the codes of each row by itself; columns and values are checked here."""
+    """Compile a condition to a function that maps the codes of each row to a truth value. Checks columns and values."""
     match condition:
         case Comparison(column, sign, value):
             truths = _comparison(schema, column, sign, value)
@@ -90,9 +92,8 @@ def compile_condition(condition: Condition, schema: Schema) -> CompiledCondition
                 (_comparison(schema, column, ">=", low) == TRUE) & (_comparison(schema, column, "<=", high) == TRUE)
             ).any()
         ):
-            raise QuestionError(
-                f"column {column!r} is never between {low} and {high}", hint="the lower value first, within its bounds"
-            )
+            hint = "write the lower value first, and values within the bounds of the column"
+            raise QuestionError(f"column {column!r} is never between {low} and {high}", hint=hint)
         case And(parts) | Or(parts):
             compiled = [compile_condition(part, schema) for part in parts]
             join = np.minimum if isinstance(condition, And) else np.maximum
@@ -105,25 +106,25 @@ def _comparison(schema: Schema, name: str, sign: str, value: str) -> Truth:
     table = np.full(column.extended_size, UNKNOWN)
     if sign == "is":
         if column.not_applicable is None:
-            raise QuestionError(f"column {name!r} is always applicable", hint=f"{quote_name(name)} is missing")
+            raise QuestionError(f"column {name!r} is always applicable", hint=f"write {quote_name(name)} is missing")
         table[: column.size] = np.where(np.arange(column.size) == column.values_size, TRUE, FALSE)
         return table
     for code in column.missing:
         if code.code == as_text(value):
             states = "not applicable" if code.kind == "not-applicable" else "missing"
             raise QuestionError(
-                f"{value!r} is no value of column {name!r} but a code for {states}",
-                hint=f"{quote_name(name)} is {states}",
+                f"{value!r} is not a value of column {name!r} but a code for {states}",
+                hint=f"write {quote_name(name)} is {states}",
             )
     table[: column.values_size] = np.where(comparison_mask(column, sign, value), TRUE, FALSE)
     return table
 
 
 def known_column(schema: Schema, name: str) -> str:
-    """The name of a column that can be asked about."""
+    """Return the name of a column, or refuse one that the schema ignores or does not have."""
     if name in schema.ignore:
         raise QuestionError(
-            f"the schema leaves column {name!r} out, so nothing is known of its cells",
+            f"the schema ignores column {name!r}, so its cells were not read",
             hint="declare it with levels or bounds; free text cannot be asked about",
         )
     schema.positions([name])

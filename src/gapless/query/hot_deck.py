@@ -1,4 +1,4 @@
-"""Gaps filled from rows of the same class, with a limit on how often a row gives: PRIVACY F7."""
+"""Hot-deck imputation: gaps are filled from rows of the same class, each donating a limited number of times (F7)."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-MOST_CELLS = 4_000_000  # combinations in a deck
-SHARE_GRID = 1 << 20  # steps of a row on which shares are rounded
+MAX_CELLS = 4_000_000  # combinations in a deck
+SHARE_GRID = 1 << 20  # steps per row to which shares are rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotDeck(SingleRelease):
-    r"""Fill gaps from rows of the same class, each giving at most `limit` times: works at any ε.
+    r"""Fill gaps from rows of the same class. Each row donates at most `limit` times. Works for any ε.
 
-    Classes are the combinations of `on`, public columns that the question does not fill; a gap in them is a class of
-    its own. In a class with n donors and m donees a donee takes from each donor the share :math:`\min(1/n, K/m)`: the
-    expected answer of a random hot deck in which no donor gives more than K times. Consistent when cells are missing at
-    random given the class, up to the limit.
+    Classes are the combinations of cells of `on`, public columns that the question does not fill. A gap is a separate
+    cell. In a class with n donors and m donees, a donee takes the share :math:`\min(1/n, K/m)` from each donor. This is
+    the expected answer of a random hot deck in which no donor donates more than K times. The answer is consistent, up
+    to the limit, if cells are missing at random given the class.
 
-    Guarantee: the answer moves by at most 1 + K rows, in vectors 1 + 2K, when one row comes or goes, so ordinary noise
-        suffices. Proved in docs/proofs/hot_deck.md, attacked by tests/property/test_hot_deck.py.
+    Guarantee: adding or removing one row changes the answer by at most 1 + K rows, in vectors 1 + 2K. So ordinary noise
+        suffices. Proved in docs/proofs/hot_deck.md, tested by tests/property/test_hot_deck.py.
     """
 
     on: Sequence[str]  # kept as a tuple
@@ -65,33 +65,40 @@ class HotDeck(SingleRelease):
         object.__setattr__(self, "limit", whole("limit", self.limit, error=QuestionError, least=1))
 
     def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
-        """The sums over all rows, filled ones included."""
-        rows, tally = rows_for(table, asked), self.contribution(asked)
-        value = hot_deck_sum(rows, tally, targets=asked.targets, cells=self.on, limit=self.limit, bins=table.schema)
-        return PendingRelease(asked, tally, value, self.describe(asked))
+        """The sums over all rows, including filled rows."""
+        rows, contribution = rows_for(table, asked), self.contribution(asked)
+        value = hot_deck_sum(
+            rows, contribution, targets=asked.targets, cells=self.on, limit=self.limit, bins=table.schema
+        )
+        return PendingRelease(asked, contribution, value, self.describe(asked))
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
-        tally = self.contribution(asked)
-        return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, per_person), loss, rows)
+        contribution = self.contribution(asked)
+        return preview_sums(asked, contribution, hot_deck_distance(contribution, self.limit, per_person), loss, rows)
 
     def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Spend) -> ReleasedDeck:
-        """Release, once, how many donors hold which values and how many donees there are in each class.
+        """Release the counts of donors and donees in each class, once.
 
-        From the deck that comes out any number of questions about `on` and `columns` is answered for free. One
-        release: the counts of all combinations, gaps as cells; a row is in one of them.
+        The released deck answers any number of questions about `on` and `columns` for free. It is one release: the
+        counts of all combinations, with gaps as cells. A row is in one combination.
         """
         columns = checked_names(columns, "columns")
         if not columns:
             raise QuestionError(
-                "a deck without a column to ask about", hint=Hint("pass ", Argument("columns", ["income"]))
+                "columns is empty, but a deck needs a column to fill",
+                hint=Hint("pass ", Argument("columns", ["income"])),
             )
         if both := sorted(set(self.on) & set(columns)):
-            raise QuestionError(f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it once")
+            raise QuestionError(
+                f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it in on or in columns"
+            )
         names = (*self.on, *columns)
         schema = table.schema.select(known_column(table.schema, name) for name in names)
-        if (size := math.prod(column.extended_size for column in schema.columns)) > MOST_CELLS:
-            raise QuestionError(f"a deck of {size:,} combinations, more than {MOST_CELLS:,}", hint="fewer columns")
+        if (size := math.prod(column.extended_size for column in schema.columns)) > MAX_CELLS:
+            raise QuestionError(
+                f"the deck has {size:,} combinations, more than {MAX_CELLS:,}", hint="pass fewer columns"
+            )
         spend = table.ledger.share(spend)
         grant = table.ledger.grant(spend, to="HotDeck.release")
         counts = table.marginal(names, rows="extended")
@@ -100,13 +107,13 @@ class HotDeck(SingleRelease):
         return ReleasedDeck(self, schema, released.value.astype(np.float64), released.entry, guarantee_text(table))
 
     def contribution(self, asked: CompiledQuestion) -> RowContribution:
-        """What each row adds, on a grid so fine that rounding shares does not matter."""
+        """What each row adds, on a grid that is fine enough for rounded shares."""
         check_filling(asked, self.on)
         check_declared_bins(asked.declared_schema, self.on, "match")
         return asked.contribution.scaled(-(-SHARE_GRID // asked.contribution.unit))
 
     def describe(self, asked: CompiledQuestion) -> str:
-        """What the answer measures."""
+        """How gaps are filled, for the answer."""
         times = "once" if self.limit == 1 else f"{self.limit} times"
         alike = f"the same {listing(self.on)}" if self.on else "no gap there"
         return f"gaps in {listing(asked.targets)} are filled from rows with {alike}, each giving at most {times}"
@@ -114,9 +121,9 @@ class HotDeck(SingleRelease):
 
 @dataclass(frozen=True, repr=False)
 class ReleasedDeck:
-    """Released counts of donors and donees: any number of questions for what was paid once.
+    """Released counts of donors and donees. They answer any number of questions for free.
 
-    The answers treat gaps as the deck does; a question that asks for another way is refused.
+    The answers fill gaps as the deck does. A question with another treatment is refused.
     """
 
     treatment: HotDeck
@@ -126,26 +133,26 @@ class ReleasedDeck:
     protects: str
 
     def ask(self, question: AnyQuestion) -> Answer:
-        """Answer from the released counts: free."""
+        """Answer from the released counts, for free."""
         check_question(question)
-        asked = question.compile(self.schema, at_full_resolution=False)  # bins are all that was released
+        asked = question.compile(self.schema, at_full_resolution=False)  # only counts of bins were released
         if not isinstance(question.treatment(asked, filled=True), Drop):
             raise QuestionError(
-                f"a deck has no answer to {question}",
-                hint=Hint("use ", Call("people.ask", ...), "; a deck answers what is made of sums"),
+                f"a deck cannot answer {question}: it answers only questions about sums",
+                hint=Hint("use ", Call("people.ask", ...)),
             )
         if question.missing not in (Drop(), self.treatment):
             raise QuestionError(
-                f"the question says missing={question.missing}, but this deck fills gaps in its own way",
+                f"the question says missing={question.missing}, but this deck fills gaps by {self.treatment}",
                 hint=Hint("leave ", Argument("missing"), " out") | Hint("use ", Call("people.ask", ...)),
             )
         if asked.targets:
             check_filling(asked, self.treatment.on)
-        told = self.treatment.describe(asked) if asked.targets else ""
+        gap_note = self.treatment.describe(asked) if asked.targets else ""
         return Answer(
             asked.text,
             asked.estimates(self._sums(asked), asked.contribution.unit, None),
-            as_sentence(told, asked.caveat),
+            as_sentence(gap_note, asked.caveat),
             self.protects,
             (self.entry,),
             "No interval: the answer combines many noisy counts. It was free: the deck had been paid for.",
@@ -156,7 +163,7 @@ class ReleasedDeck:
         return f"<ReleasedDeck of {listing(filled)} by {listing(self.treatment.on) or 'nothing'}; entry {self.entry}>"
 
     def _sums(self, asked: CompiledQuestion) -> Floats:
-        """As in `hot_deck_total`, from noisy counts: a class has at least one donor, and not less than no donees."""
+        """The same as `hot_deck_total`, from noisy counts. A class has at least one donor and at least 0 donees."""
         matching = len(self.treatment.on)
         names = self.schema.names
         kept = [i for i, name in enumerate(names) if i < matching or name in asked.contribution.columns] or [0]

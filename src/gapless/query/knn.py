@@ -1,4 +1,4 @@
-"""Gaps filled from the nearest rows, with noise by smooth sensitivity: [KNN] as PRIVACY F corrects it."""
+"""Nearest-neighbour imputation with noise by smooth sensitivity: [KNN] with the corrections of PRIVACY F."""
 
 from __future__ import annotations
 
@@ -33,27 +33,29 @@ from gapless.schema import Schema
 from gapless.text import listing
 from gapless.types import Floats, Integers
 
-FOR_ROWS = 0.1  # of the budget, for the number of rows where it does not depend on what is filled
-MOST_EXACT = 1 << 20  # combinations of cells over which the exact bound is searched for
+ROW_COUNT_SHARE = 0.1  # of the budget, for a number of rows that does not depend on filled values
+MAX_EXACT = 1 << 20  # combinations of cells for which the exact bound is computed
 NO_INTERVAL = "No interval: the size of the noise is itself private (smooth sensitivity)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knn:
-    r"""Fill gaps from the most similar rows, and add noise in proportion to what one row can change in this table.
+    r"""Fill gaps from the most similar rows. The noise is proportional to the influence of one row in this table.
 
-    Rows are compared `on` public columns. A row that is most similar to many with gaps can change many of them: the
-    bound :math:`1 + L_1` on that is private, and the noise follows it. Consistent when rows that are alike on these
-    columns are alike in what is missing. For a share of the budget above ε = ln 2 for each sum; see `HotDeck` below.
+    Rows are compared `on` public columns. One row can be the nearest to many rows with gaps and so change many of them.
+    The bound :math:`1 + L_1` on this number is private, and the noise scales with it. The answer is consistent if rows
+    that are alike on these columns are alike in the missing values. Each sum needs a share of the budget above ε =
+    ln 2; below, use `HotDeck`.
 
-    A count or a sum is one release for each group; a proportion or a mean also pays for the number of rows, a variance
-    for the mean as well. Where that number does not depend on what is filled it is counted without filling, for all
+    A count or a sum is one release for each group. A proportion or a mean also pays for the number of rows, a variance
+    for the mean as well. If the number of rows does not depend on filled values, it is counted without filling, for all
     groups at once, with a tenth of the budget.
 
-    The search for the exact bound can take long where there are many combinations of cells. `cover` names some of
-    `on`: the bound is then taken over boxes that fix these columns and leave the others free, which is faster and
-    never smaller; `[]` takes all gaps together. Without, the schema decides: exact up to 2²⁰ combinations, else a cover
-    by the first of `on` that have no more. Never the table, nor the time that a search takes.
+    The search for the exact bound can be slow if there are many combinations of cells. `cover` names some columns of
+    `on`. The bound is then computed over boxes that fix these columns and leave the others free. This is faster, and
+    the bound is never smaller; `[]` uses one box for all gaps. By default the schema decides: exact up to 2²⁰
+    combinations, else a cover by the first columns of `on` that have no more. The table does
+    not decide, nor does the search time.
 
     Guarantee: `neighbour_sum` with SmoothCauchy: docs/proofs/neighbours.md, docs/proofs/smooth_cauchy.md.
     """
@@ -72,17 +74,17 @@ class Knn:
 
     @property
     def uses_majority(self) -> bool:
-        """Whether gaps are filled by a vote."""
+        """Whether gaps are filled with the most frequent value of the neighbours."""
         return self.scheme == "majority"
 
     def _with_cover(self, cover: Sequence[str] | None) -> Matching:
         return Matching(**asdict(self) | {"cover": cover})
 
     def matching(self, schema: Schema) -> Matching:
-        """How rows are matched: a function of this treatment and the public schema alone."""
+        """How rows are matched: a function of this treatment and the public schema only."""
         combinations = list(accumulate((schema[known_column(schema, name)].size for name in self.on), operator.mul))
-        if self.cover is None and combinations[-1] > MOST_EXACT:
-            return self._with_cover(self.on[: bisect_right(combinations, MOST_EXACT)])
+        if self.cover is None and combinations[-1] > MAX_EXACT:
+            return self._with_cover(self.on[: bisect_right(combinations, MAX_EXACT)])
         return self._with_cover(self.cover)
 
     def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
@@ -101,7 +103,7 @@ class Knn:
         )
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
-        """The median size of the noise for each row in the private bound."""
+        """The median size of the noise, for each row of the private bound."""
         check_filling(asked, self.on)
         self.matching(asked.declared_schema).check(asked.declared_schema, asked.targets)
         share = _shares(asked, loss)[1] / asked.contribution.groups
@@ -123,24 +125,24 @@ class Knn:
         )
 
     def describe(self, asked: CompiledQuestion) -> str:
-        """What the answer measures."""
+        """How gaps are filled, for the answer."""
         rows = "row" if self.neighbors == 1 else f"{self.neighbors} rows"
         how = "" if self.scheme == "nearest" else f", by their {self.scheme}"
         return f"gaps in {listing(asked.targets)} are filled from the {rows} nearest in {listing(self.on)}{how}"
 
 
 def _shares(asked: CompiledQuestion, loss: Loss) -> tuple[Loss, Loss]:
-    """What the number of rows of all groups may cost, and what each of the other sums of all groups may."""
+    """The budget for the number of rows of all groups, and for each of the other sums of all groups."""
     sums = 2 if isinstance(asked.estimand, VarianceEstimand) else 1  # of values, and of squares around their mean
     if not asked.estimand.is_ratio:
         return loss * 0.0, loss
-    for_rows = loss / (sums + 1) if asked.is_row_count_filled else loss * FOR_ROWS
+    for_rows = loss / (sums + 1) if asked.is_row_count_filled else loss * ROW_COUNT_SHARE
     return for_rows, (loss - for_rows) / sums
 
 
 @dataclass(frozen=True)
 class _KnnRelease:
-    """One question to one table by nearest neighbours: the parts of `Compiled`, put together from separate sums."""
+    """The releases for one question: separate sums, from which the parts of its estimand follow."""
 
     asked: CompiledQuestion
     matching: Matching
@@ -149,15 +151,15 @@ class _KnnRelease:
     grant: Grant
 
     def parts(self) -> tuple[Floats, tuple[int, ...]]:
-        """The parts of each group, in rows, and the entries that paid for them."""
+        """The parts of each group, in rows, and the numbers of the ledger entries."""
         shape = self.asked.estimand
         for_rows, for_sum = _shares(self.asked, self.grant.left)
         if isinstance(shape, TotalEstimand):
             sums, paid = self._release(self._declare(lambda added: added[:, 0], shape.low, shape.high), for_sum, "")
             return sums[:, None], paid
-        # u - 1/2 for each row: what it adds is centred, so a row's own part in the bound is halved
+        # u - 1/2 for each row: centring halves the row's own contribution to the bound
         centred = self._declare(lambda added: _membership(added) * (_value(added) - 0.5), -0.5, 0.5)
-        _mechanisms(centred, for_sum)  # refuses a share that is too small before anything is spent
+        _mechanisms(centred, for_sum)  # refuses a share that is too small, before anything is spent
         rows, first = self._count_rows(for_rows)
         sums, second = self._release(centred, for_sum, "")
         if not isinstance(shape, VarianceEstimand):
@@ -175,7 +177,7 @@ class _KnnRelease:
         return np.stack([squares, values - squares, rows - values], axis=1), first + second + third
 
     def _count_rows(self, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
-        """The number of rows of each group: counted plainly, for all groups at once, unless it is filled as well."""
+        """The number of rows of each group: counted for all groups at once, unless it depends on filled values."""
         if self.asked.is_row_count_filled:
             return self._release(self._declare(_membership, 0.0, 1.0), loss, "number of rows of ")
         value = plain_sum(self.rows, self.asked.row_count)
@@ -189,13 +191,13 @@ class _KnnRelease:
     def _declare_group(
         self, number: int, f: Callable[[Floats], Floats], low: float, high: float
     ) -> Private[SmoothValue, Smooth]:
-        """The sum, over the filled rows of a group, of f of what each shares out in units."""
-        tally = self.asked.contribution
+        """The sum over the filled rows of a group of f(parts of the row)."""
+        contribution = self.asked.contribution
 
         def value(columns: CodesByName) -> Floats:
             group: Integers
-            group, added = tally.evaluate(columns)
-            return np.where(group == number, f(added / tally.unit), 0.0)
+            group, added = contribution.evaluate(columns)
+            return np.where(group == number, f(added / contribution.unit), 0.0)
 
         return neighbour_sum(
             self.table,
@@ -210,7 +212,7 @@ class _KnnRelease:
     def _release(
         self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss, what: str
     ) -> tuple[Floats, tuple[int, ...]]:
-        """A release for each group: one row can donate into all of them, so each is paid for."""
+        """One release for each group. One row can donate to all groups, so each is paid for."""
         groups = self.asked.groups or ((),)
         names = [what + self.asked.text + (f" = {', '.join(group)}" if group else "") for group in groups]
         released = self.grant.release_all(list(zip(sealed, _mechanisms(sealed, loss), names, strict=True)))
@@ -227,11 +229,9 @@ def _square_around(mean: float, most: float) -> Callable[[Floats], Floats]:
 
 def _membership(added: Floats) -> Floats:
     """1 for a row that the answer is about, else 0."""
-    inside: Floats = added.sum(axis=1)
-    return inside
+    return np.asarray(added.sum(axis=1))
 
 
 def _value(added: Floats) -> Floats:
-    """A row's value u in [0, 1] from what it shares out: (u, 1 - u) or (u², u - u², 1 - u)."""
-    value: Floats = added[:, :-1].sum(axis=1)
-    return value
+    """The value u in [0, 1] of a row from its parts: (u, 1 - u) or (u², u - u², 1 - u)."""
+    return np.asarray(added[:, :-1].sum(axis=1))

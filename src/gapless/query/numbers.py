@@ -12,16 +12,16 @@ from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Sc
 from gapless.schema.numeric import TINY
 from gapless.types import Floats, Integers
 
-STEPS = 1 << 24  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
-NARROWEST = 1e-290  # range of values: a part of it must still be a float with all its digits
-FOR_SQUARES = 1 << 14  # the same where values are squared
+STEPS = 1 << 24  # steps of the finest grid to which values are rounded, if they must be
+MIN_RANGE = 1e-290  # of values: a step of the grid must still be a normal float
+SQUARE_STEPS = 1 << 14  # steps of the grid where values are squared
 
 
 @dataclass(frozen=True)
 class CellNumbers:
-    """The number of each level, cell or bin of a column, clamped to public bounds, and the least and greatest in it.
+    """The number of each level, cell or bin of a column, clamped to public bounds.
 
-    Whole numbers and halves stay exact as long as the range allows; others are rounded to a grid of 2⁻²⁴ of it, 2⁻¹⁴
+    Whole numbers and halves stay exact if the range allows. Others are rounded to a grid of 2⁻²⁴ of the range, or 2⁻¹⁴
     where they are squared.
     """
 
@@ -33,7 +33,7 @@ class CellNumbers:
     caveat: str  # what the numbers leave out, in words
 
     def steps_above_low(self, most: int = STEPS) -> tuple[Integers, int]:
-        """How many steps of a grid each value lies above `low`, and how many steps `high` does."""
+        """The distance of each value from `low` in steps of a grid, and that of `high`."""
         for halves in (1, 2):
             size = (self.high - self.low) * halves
             steps = (self.values - self.low) * halves
@@ -53,7 +53,7 @@ class CellNumbers:
 
 
 def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) -> CellNumbers:
-    """The numbers of a column: levels that are numbers, true as 1, cells and bins of several values by their middle."""
+    """The numbers of a column: numeric levels, 1 for true, and the middle of cells and bins with several values."""
     column = schema[name]
     about = ""
     if isinstance(column, Integer | Number):
@@ -61,7 +61,7 @@ def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) 
         if not column.step:
             ends = ends[0], np.append(ends[0][1:], ends[1][-1])
         values = (ends[0] + ends[1]) / 2
-        if (values > ends[0] + TINY).any():  # the cell of 0 alone ends at the next number
+        if (values > ends[0] + TINY).any():  # the cell of 0 alone ends at the next float
             part = f"cell, one of {column.values_size:,}" if column == column.finest else "bin"
             about = f"a value of {name} counts as the middle of its {part}"
     elif isinstance(column, Boolean):
@@ -71,11 +71,11 @@ def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) 
         values = np.array(column.levels, dtype=np.float64)
         ends = values, values
     else:
-        scale = "; a scale is averaged as an integer column, or as an ordinal one with numbers for levels"
-        asked, more = ("<", ", the share before a day") if isinstance(column, Date | DateTime) else ("==", scale)
+        scale = ', or declare a scale as type = "integer", or as ordinal with numbers for levels'
+        sign, more = ("<", " for the share before a day") if isinstance(column, Date | DateTime) else ("==", scale)
         raise QuestionError(
-            f"the cells of column {name!r}, a {column.kind} column, are no numbers",
-            hint=f"proportion({quote_name(name)} {asked} …){more}",
+            f"the cells of column {name!r}, a {column.kind} column, are not numbers",
+            hint=f"ask for proportion({quote_name(name)} {sign} …){more}",
         )
     if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
         values = np.clip(values, *bounds)
@@ -85,12 +85,12 @@ def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) 
     low, high = float(values.min()), float(values.max())
     if low == high:
         raise QuestionError(
-            f"all cells of column {name!r} stand for the same number, {low:g}",
-            hint="bounds within the column's, or more bins in the schema",
+            f"all cells of column {name!r} have the same number, {low:g}",
+            hint="pass bounds within the bounds of the column, or declare more bins in the schema",
         )
-    if not NARROWEST <= high - low < np.inf:  # also where a level is no number
+    if not MIN_RANGE <= high - low < np.inf:  # also refuses a level of NaN
         raise QuestionError(
             f"the numbers of column {name!r}, from {low:g} to {high:g}, cannot be put on a grid",
-            hint=f"pass bounds at least {NARROWEST:g} apart, or levels that are finite numbers",
+            hint=f"pass bounds at least {MIN_RANGE:g} apart, or levels that are finite numbers",
         )
     return CellNumbers(name, values, ends, low, high, about)

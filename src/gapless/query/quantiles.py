@@ -1,7 +1,8 @@
-r"""Quantiles by exponential choice: a value that about so many rows lie below, and an interval around it.
+r"""Quantiles by the exponential mechanism: a value near the given rank, and an interval around it.
 
-Three choices among the cells of the column, each with a score that falls by one for each row between a cell and a rank
-(`data/sums.py`, `rank_scores`): one at the rank :math:`qn`, and two for the ends of an interval, at :math:`qn \mp s`.
+Three choices are made among the cells of the column. The score of a cell falls by one for each row between the cell and
+the rank (`data/sums.py`, `rank_scores`). One choice is at the rank :math:`qn`, two are for the ends of the interval, at
+:math:`qn \mp s`.
 
 .. math:: s = b \ln(2C / 0.05), \qquad \Pr[\text{an end is on the wrong side of the quantile}] \le C e^{-s/b} = 0.025
 
@@ -23,16 +24,16 @@ from gapless.privacy import ChoiceByGroup, Grant, LinfByGroup, Loss
 from gapless.query.answers import ALPHA, Answer, Estimate
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import CellNumbers
-from gapless.query.treatments import COVERS, Preview, as_sentence, dropped_rows_note, guarantee_text, rows_for
+from gapless.query.treatments import INTERVAL_NOTE, Preview, as_sentence, dropped_rows_note, guarantee_text, rows_for
 from gapless.text import plural
 
-FOR_END = 0.25  # of the budget, for each end of the interval
-MOST_SCORES = 1 << 22  # cells times groups
+END_SHARE = 0.25  # of the budget, for each end of the interval
+MAX_SCORES = 1 << 22  # cells times groups
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileRelease:
-    """How a quantile is answered: rows with a gap are left out, and values are chosen by their rank."""
+    """The releases for a quantile: rows with a gap are left out, and values are chosen by their rank."""
 
     uses_majority: ClassVar[bool] = False
 
@@ -41,17 +42,17 @@ class QuantileRelease:
 
     @property
     def distance(self) -> int:
-        """How far a row moves a score, in parts of a row of which the quantile is a whole number."""
+        """The sensitivity of a score to one row, in units of 1 / denominator of the quantile."""
         return max(self.quantile.numerator, self.quantile.denominator - self.quantile.numerator)
 
     def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
-        """Three choices, fixed in advance, each for all groups at once."""
+        """Make three choices, fixed in advance, each for all groups at once."""
         rows = rows_for(table, asked)
         self.check(asked)
         scores = partial(rank_scores, rows, asked.contribution, self.numbers.column, quantile=self.quantile)
         (value,) = scores(shifts=[0])
-        shares = [FOR_END, 1 - 2 * FOR_END]
-        end, centre, _ = grant.split_losses([value] * 3, grant.left, shares=[*shares, FOR_END])
+        shares = [END_SHARE, 1 - 2 * END_SHARE]
+        end, centre, _ = grant.split_losses([value] * 3, grant.left, shares=[*shares, END_SHARE])
         for_end, choice = (ChoiceByGroup.for_loss(loss, value.distance) for loss in (end, centre))
         beyond = math.ceil(self.rank_error(for_end, ALPHA / 2))
         low, middle, high = scores(shifts=[-beyond, 0, beyond])
@@ -75,31 +76,31 @@ class QuantileRelease:
             )
         ]
         entries = tuple(answer.entry for answer in released)
-        words = as_sentence(dropped_rows_note(asked, table), asked.caveat)
-        return Answer(asked.text, tuple(estimates), words, guarantee_text(table), entries, COVERS)
+        measures = as_sentence(dropped_rows_note(asked, table), asked.caveat)
+        return Answer(asked.text, tuple(estimates), measures, guarantee_text(table), entries, INTERVAL_NOTE)
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
-        """By how many rows the answer may miss its rank, from public facts alone."""
+        """The expected error of the rank, in rows, from public facts only."""
         self.check(asked)
         distance = LinfByGroup(per_person * self.distance)
-        ChoiceByGroup.for_loss(loss * FOR_END, distance)
-        choice = ChoiceByGroup.for_loss(loss * (1 - 2 * FOR_END), distance)
+        ChoiceByGroup.for_loss(loss * END_SHARE, distance)
+        choice = ChoiceByGroup.for_loss(loss * (1 - 2 * END_SHARE), distance)
         limit, of = self.rank_error(choice, ALPHA), "the rank of the answer, in rows"
         if rows is not None:
             low, high = (min(1.0, max(0.0, float(self.quantile) + sign * limit / rows)) for sign in (-1, 1))
             of += f": between the {100 * low:.3g} % and the {100 * high:.3g} % quantile of {plural(rows, 'row')}"
         return Preview(asked.text, None, of, noise_limit=limit, depends_on_rows=True, rows=rows)
 
-    def rank_error(self, choice: ChoiceByGroup, miss: float) -> float:
-        """By how many rows at most a choice misses its rank, up to this probability."""
-        return choice.scale / self.quantile.denominator * math.log(len(self.numbers.values) / miss)
+    def rank_error(self, choice: ChoiceByGroup, alpha: float) -> float:
+        """A bound on the error of the rank, in rows, that holds except with this probability."""
+        return choice.scale / self.quantile.denominator * math.log(len(self.numbers.values) / alpha)
 
     def check(self, asked: CompiledQuestion) -> None:
-        """Refuse, by public facts, more scores than fit into memory."""
+        """Refuse more scores than fit into memory, from public facts."""
         cells, groups = len(self.numbers.values), asked.contribution.groups
-        if (scores := cells * groups) > MOST_SCORES:
+        if (scores := cells * groups) > MAX_SCORES:
             raise QuestionError(
                 f"a quantile over {cells:,} cells in {plural(groups, 'group')} needs {scores:,} scores, "
-                f"more than {MOST_SCORES:,} scores",
+                f"more than {MAX_SCORES:,} scores",
                 hint="choose fewer groups, or write narrower bounds for the column in the schema",
             )

@@ -1,7 +1,4 @@
-"""Questions to a table: frozen, public, and each able to answer itself from a sealed table under a grant.
-
-Questions from text, as the command line takes them: ``mean(income) where age >= 20 by sex``.
-"""
+"""Questions to a table, and their text form, as in ``mean(income) where age >= 20 by sex``."""
 
 from __future__ import annotations
 
@@ -42,10 +39,10 @@ Bounds: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What all questions share: which rows, in which groups, and what is done about gaps.
+    """The common fields of all questions: rows, groups and treatment of gaps.
 
-    Groups are all cells of a column as the schema lists them, or all combinations of several, so that their names tell
-    nothing. A row is in one group: all groups together cost as much as one.
+    Groups are all cells of a column in the schema, or all combinations of several columns, so their names reveal
+    nothing. A row is in one group, so all groups together cost as much as one.
     """
 
     where: str = ""
@@ -59,53 +56,54 @@ class Question:
             names = checked_names(self.by, "by")
             if not names:
                 raise QuestionError(
-                    "by has no column",
+                    "by is an empty list, but it must name a column",
                     hint=Hint("pass ", Argument("by", "sex")) | Hint("leave ", Argument("by"), " out"),
                 )
             object.__setattr__(self, "by", names if len(names) > 1 else names[0])
         if not callable(getattr(self.missing, "answer", None)):
             raise QuestionError(
-                f"missing is {self.missing!r}",
+                f"missing must be a treatment of gaps, not {self.missing!r}",
                 hint=Hint("pass ", Argument("missing", Call("Drop")))
                 | Hint("pass ", Argument("missing", Call("Knn", ...)))
                 | Hint("pass ", Argument("missing", Call("HotDeck", ...))),
             )
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
-        """Release what is needed within the grant. Gaps are filled only where the question looks at some."""
+        """Answer from a sealed table under a grant. Gaps are filled only in columns that the question reads."""
         asked = self.compile(table.schema)
         return self.treatment(asked, filled=table.is_filled).answer(asked, table, grant)
 
     def answer_together(self, table: PrivateTable, questions: Sequence[Any], *, spend: Spend) -> list[Answer]:
         """Answer several questions, this one among them: see `ask_all`."""
-        from gapless.query.ask import ask_all  # noqa: PLC0415 it is made of questions
+        from gapless.query.ask import ask_all  # noqa: PLC0415 a circular import
 
         return ask_all(table, questions, spend=spend)
 
     def treatment(self, asked: CompiledQuestion, *, filled: bool) -> GapTreatment:
-        """What is done about gaps; leaving rows out, which leaves out none, if the question looks at no gaps."""
+        """The treatment of gaps: `Drop`, which then drops no row, if the question reads no column with gaps."""
         return self.missing if asked.targets and not filled else Drop()
 
     def compile(self, schema: Schema, *, at_full_resolution: bool = True) -> CompiledQuestion:
-        """Fit the question to a schema; names, values and bins are checked here, before anything is spent."""
+        """Compile the question for a schema. Checks names, values and bins before anything is spent."""
         return CompiledQuestion(self, schema, at_full_resolution)
 
     def fit(self, schema: Schema, *, at_full_resolution: bool) -> tuple[Schema, Estimand, str]:
-        """By which cells or bins each column is read, how rows are shared out there, and what the numbers leave out.
+        """The schema with the cells or bins to read, the estimand, and a caveat.
 
-        Values are told by their cells; columns with a bin that a condition splits by parts of bins, the others by bins.
+        A column whose numbers are asked for is read by cells. A column with a bin that a condition splits is read by
+        parts of bins, others by bins.
         """
-        told = schema
+        refined = schema
         if at_full_resolution:
             finer = refined_columns(self._compared(), schema)
             finer |= {name: schema.finest[name] for name in self._numeric_columns(schema)}
             bins = {name for name in finer if self.missing.uses_majority and schema[name].may_be_missing}
-            told = schema.with_columns({name: column for name, column in finer.items() if name not in bins})
-        return told, *self._estimand(told)
+            refined = schema.with_columns({name: column for name, column in finer.items() if name not in bins})
+        return refined, *self._estimand(refined)
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
-        """The columns by whose cells it has groups."""
+        """The columns that define the groups."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by or ())
 
     def _numeric_columns(self, schema: Schema) -> frozenset[str]:  # noqa: ARG002 some do
@@ -113,7 +111,7 @@ class Question:
         return frozenset()
 
     def _compared(self) -> Condition:
-        """All that is compared."""
+        """All conditions of the question, as one."""
         return self.condition
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:
@@ -129,7 +127,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Question):
-    """How many rows there are, or how many for which `where` is true.
+    """The number of rows, or of rows for which `where` is true.
 
     >>> print(Count(where="age >= 20", by="sex"))
     count() where age >= 20 by sex
@@ -175,9 +173,8 @@ class Proportion(Question):
 class _NumericQuestion(Question):
     """Questions about the numbers in a column.
 
-    `bounds` are public; values beyond them count as the bound. Without, all cells count as they are. A value counts as
-    itself where its cell holds no other, and else as the middle of its cell. *Not applicable* is no number: such rows
-    are left out.
+    `bounds` are public, and values are clamped to them. A value counts as itself if its cell has no other value, else
+    as the middle of its cell. Rows that are *not applicable* are left out.
     """
 
     _make_estimand: ClassVar[staticmethod[[CellNumbers], Estimand]]
@@ -189,7 +186,7 @@ class _NumericQuestion(Question):
         Question.__post_init__(self)
         check_column(self.column, f'{type(self).__name__}("income")')
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", _checked(self.bounds))
+            object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:
         numbers = cell_numbers(schema, known_column(schema, self.column), self.bounds)
@@ -212,7 +209,7 @@ class Sum(_NumericQuestion):
 
 @dataclass(frozen=True, slots=True)
 class Mean(_NumericQuestion):
-    """The mean of a column's values; its denominator is released with it, and at least one row.
+    """The mean of a column's values. Its denominator is released with it, and is at least one row.
 
     >>> print(Mean("income", bounds=(0, 100_000), where="age >= 20"))
     mean(income, 0, 100000) where age >= 20
@@ -223,17 +220,17 @@ class Mean(_NumericQuestion):
 
 @dataclass(frozen=True, slots=True)
 class Variance(_NumericQuestion):
-    """The sample variance of a column's values, over n − 1; n is released with it, and at least two rows."""
+    """The sample variance of a column's values, over n − 1. n is released with it, and is at least 2."""
 
     _make_estimand = staticmethod(variance_estimand)
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile(Question):
-    """The least value that at least the share `q` of all values is no greater than.
+    """The smallest value such that at least the share `q` of all values is at most this value.
 
-    Chosen among the cells of the column, whatever its bins. Rows with a gap are left out, so `missing=` is `Drop()`; in
-    a table that was filled there are none.
+    It is chosen among the cells of the column, whatever its bins. Rows with a gap are left out, so `missing=` must be
+    `Drop()` unless the table was filled.
 
     >>> print(Quantile("income", 0.9, by="sex"))
     quantile(income, 0.9) by sex
@@ -246,11 +243,12 @@ class Quantile(Question):
         Question.__post_init__(self)
         check_column(self.column, f'{type(self).__name__}("income")')
         if not (is_number(self.q) and 0 < self.q < 1):
-            meant = f"{self.q / 100:g} for {self.q:g} %, " if is_number(self.q) and 1 < self.q < 100 else ""
-            raise QuestionError(f"q = {self.q!r}", hint=f"a share between 0 and 1: {meant}0.5 for the median")
+            percent = f"{self.q / 100:g} for {self.q:g} %, " if is_number(self.q) and 1 < self.q < 100 else ""
+            hint = f"pass a share between 0 and 1: {percent}0.5 for the median"
+            raise QuestionError(f"q = {self.q!r}, but it must be between 0 and 1", hint=hint)
 
     def treatment(self, asked: CompiledQuestion, *, filled: bool) -> QuantileRelease:
-        """A choice by rank; gaps that would have to be filled are refused."""
+        """The release of a quantile. Refuses treatments that fill gaps."""
         if asked.targets and not filled and not isinstance(self.missing, Drop):
             raise QuestionError(
                 f"gaps in {listing(asked.targets)} cannot be filled for a quantile",
@@ -258,7 +256,10 @@ class Quantile(Question):
             )
         numbers = cell_numbers(asked.schema, self.column, None)
         if (np.diff(numbers.values) <= 0).any():
-            raise QuestionError(f"the levels of column {self.column!r} do not rise", hint="a mean, or rising levels")
+            raise QuestionError(
+                f"the levels of column {self.column!r} do not rise",
+                hint="ask for a mean, or declare levels in rising order",
+            )
         return QuantileRelease(numbers, Fraction(float(self.q)).limit_denominator(MOST_QUANTILE_PARTS))
 
     def _numeric_columns(self, schema: Schema) -> frozenset[str]:
@@ -273,7 +274,7 @@ class Quantile(Question):
 
 @dataclass(frozen=True, slots=True)
 class Median(Quantile):
-    """The least value that at least half of all values are no greater than.
+    """The smallest value such that at least half of all values are at most this value.
 
     >>> print(Median("income", where="age >= 20"))
     median(income) where age >= 20
@@ -289,99 +290,99 @@ AnyQuestion: TypeAlias = Count | Proportion | Sum | Mean | Variance | Quantile
 
 
 def check_column(column: object, example: str) -> None:
-    """Refuse what is no name of a column."""
+    """Refuse a column that is not given by its name."""
     if not isinstance(column, str):
-        raise QuestionError(f"column is {column!r}", hint=f"the name of one column: {example}")
+        raise QuestionError(f"column must be a text, not {column!r}", hint=f"pass the name of one column: {example}")
 
 
-def _checked(bounds: Bounds) -> Bounds:
+def _checked_bounds(bounds: Bounds) -> Bounds:
     if (
         not isinstance(bounds, list | tuple)
         or len(bounds) != 2
         or not all(is_number(bound) and abs(bound) < math.inf for bound in bounds)
     ):
         raise QuestionError(
-            f"bounds are {bounds!r}", hint="the lowest and the highest value, two finite numbers: (0, 100)"
+            f"bounds must be two finite numbers, not {bounds!r}",
+            hint="pass the lowest and the highest value, such as (0, 100)",
         )
     if not bounds[0] < bounds[1]:
         raise QuestionError(
-            f"bounds ({bounds[0]:g}, {bounds[1]:g}) are empty", hint="the first bound must be below the second"
+            f"bounds ({bounds[0]:g}, {bounds[1]:g}) are empty", hint="pass the lower bound first, such as (0, 100)"
         )
     return float(bounds[0]), float(bounds[1])
 
 
 KINDS = ("count", "proportion", "sum", "mean", "variance", "median", "quantile")
-OF_NUMBERS: dict[str, type[Sum | Mean | Variance]] = {"sum": Sum, "mean": Mean, "variance": Variance}
+NUMERIC_QUESTIONS: dict[str, type[Sum | Mean | Variance]] = {"sum": Sum, "mean": Mean, "variance": Variance}
 GRAMMAR = (
-    "count(), proportion(CONDITION), sum(COLUMN), mean(COLUMN), variance(COLUMN), median(COLUMN), "
+    "write one of count(), proportion(CONDITION), sum(COLUMN), mean(COLUMN), variance(COLUMN), median(COLUMN), "
     "quantile(COLUMN, 0.9); then where CONDITION, by COLUMN, COLUMN"
 )
 
 
 def parse_question(text: str, missing: GapTreatment | None = None) -> AnyQuestion:
-    """A question from its text.
+    """Parse a question.
 
     >>> parse_question("mean(income, 0, 1000) where age >= 20 by sex")
     Mean(where='age >= 20', by='sex', missing=Drop(), column='income', bounds=(0.0, 1000.0))
     """
-    reader = Parser(text)
-    kind = reader.current.text.lower()
-    if reader.current.kind != "word" or kind not in KINDS:
+    parser = Parser(text)
+    kind = parser.current.text.lower()
+    if parser.current.kind != "word" or kind not in KINDS:
         called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as mode(age), not in a sentence
-        none = f"there is no {kind}; the questions are " if called else ""
-        raise reader.error_here("expected a question", hint=none + GRAMMAR)
-    reader.advance()
-    reader.expect("(", hint=GRAMMAR)
-    make = _head(reader, kind)
-    reader.expect(")", hint=GRAMMAR)
-    where = _condition(reader) if reader.accept("where") else ""
-    by = tuple(reader.separated(reader.column, ",")) if reader.accept("by") else None
-    if by is not None and reader.current.matches("where"):
-        before = reader.text.lower().rfind(" by ")
-        raise reader.error_here("where comes before by", hint=f"{text[:before]} where … by {', '.join(by)}")
-    if reader.current.kind != "end":
-        raise reader.error_here("expected where, by or the end", hint=GRAMMAR)
+        unknown = f", as there is no {kind}" if called else ""
+        raise parser.error_here(f"expected a question{unknown}", hint=GRAMMAR)
+    parser.advance()
+    parser.expect("(", hint=GRAMMAR)
+    make = _head(parser, kind)
+    parser.expect(")", hint=GRAMMAR)
+    where = _condition(parser) if parser.accept("where") else ""
+    by = tuple(parser.separated(parser.column, ",")) if parser.accept("by") else None
+    if by is not None and parser.current.matches("where"):
+        before = parser.text.lower().rfind(" by ")
+        raise parser.error_here("where comes before by", hint=f"write {text[:before]} where … by {', '.join(by)}")
+    if parser.current.kind != "end":
+        raise parser.error_here("expected where, by or the end", hint=GRAMMAR)
     return make(where=where, by=by, missing=missing or Drop())
 
 
-def _head(reader: Parser, kind: str) -> Callable[..., AnyQuestion]:
-    """The question, but for what all questions share."""
+def _head(parser: Parser, kind: str) -> Callable[..., AnyQuestion]:
+    """Parse the question without `where` and `by`."""
     if kind == "count":
         return Count
     if kind == "proportion":
-        reader.accept("where")
-        return partial(Proportion, _condition(reader))
-    column = reader.column()
+        parser.accept("where")
+        return partial(Proportion, _condition(parser))
+    column = parser.column()
     if kind == "median":
         return partial(Median, column)
     if kind == "quantile":
-        example = f"quantile({quote_name(column)}, 0.9)"
-        reader.expect(",", hint=example)
-        return partial(Quantile, column, _number(reader, example))
-    bounds = _bounds(reader, f"{kind}({quote_name(column)}, 0, 100)") if reader.accept(",") else None
-    return partial(OF_NUMBERS[kind], column, bounds=bounds)
+        hint = f"write quantile({quote_name(column)}, 0.9)"
+        parser.expect(",", hint=hint)
+        return partial(Quantile, column, _number(parser, hint))
+    bounds = None
+    if parser.accept(","):
+        hint = f"write {kind}({quote_name(column)}, 0, 100)"
+        low = _number(parser, hint)
+        parser.expect(",", hint=hint)
+        bounds = low, _number(parser, hint)
+    return partial(NUMERIC_QUESTIONS[kind], column, bounds=bounds)
 
 
-def _condition(reader: Parser) -> str:
-    """The text of the condition that stands here: up to `by`, to a parenthesis that it does not open, or to the end."""
-    start, depth = reader.current.position, 0
-    while reader.current.kind != "end" and (depth > 0 or not reader.current.matches("by", ")")):
-        depth += reader.current.matches("(") - reader.current.matches(")")
-        reader.advance()
-    if text := reader.text[start : reader.current.position].strip():
+def _condition(parser: Parser) -> str:
+    """The text of the condition: up to `by`, a parenthesis that it does not open, or the end."""
+    start, depth = parser.current.position, 0
+    while parser.current.kind != "end" and (depth > 0 or not parser.current.matches("by", ")")):
+        depth += parser.current.matches("(") - parser.current.matches(")")
+        parser.advance()
+    if text := parser.text[start : parser.current.position].strip():
         return text
-    raise reader.error_here("expected a column")
+    raise parser.error_here("expected a column")
 
 
-def _bounds(reader: Parser, example: str) -> tuple[float, float]:
-    low = _number(reader, example)
-    reader.expect(",", hint=example)
-    return low, _number(reader, example)
-
-
-def _number(reader: Parser, example: str) -> float:
-    text = reader.value()
+def _number(parser: Parser, hint: str) -> float:
+    text = parser.value()
     try:
         return float(text)
     except ValueError:
-        raise QuestionError(f"{text!r} is not a number", hint=example) from None
+        raise QuestionError(f"{text!r} is not a number", hint=hint) from None

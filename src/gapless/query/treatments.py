@@ -1,4 +1,4 @@
-"""What a question does about gaps: the choices for `missing=`."""
+"""Treatments of gaps in questions: the choices for `missing=`."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from gapless.query.condition import known_column
 from gapless.text import listing, plural
 from gapless.types import Integers
 
-COVERS = "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
+INTERVAL_NOTE = (
+    "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
+)
 
 
 class GapTreatment(Protocol):
-    """How a question reads a table with gaps."""
+    """How a question treats gaps."""
 
     @property
     def uses_majority(self) -> bool:
-        """Whether gaps are filled by a vote: on bins then, as few rows agree on a cell."""
+        """Whether gaps are filled by a majority. Such a vote is on bins, because few rows agree on a cell."""
 
     def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
         """Release what the question needs."""
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
-        """The noise to expect, from public facts alone; on answers about so many rows, if that is stated."""
+        """The expected noise, from public facts only; on answers about this number of rows, if given."""
 
 
 def rows_for(table: PrivateTable, asked: CompiledQuestion) -> PrivateTable:
-    """The rows, by the cells and bins that a question reads. Nothing stands in for it, nor for a sealed table."""
+    """The rows, with the cells and bins that a question reads. Refuses all but a sealed table and its question."""
     check_private(table, "a question")
     if type(asked) is not CompiledQuestion or asked.declared_schema is not table.schema:
         raise QuestionError(
-            f"a {type(asked).__name__} is not a question fitted to this table's schema",
+            f"a {type(asked).__name__} is not a question compiled for this table's schema",
             hint=Hint("use ", Call("people.ask", ...)),
         )
     return table.rebin(asked.schema)
@@ -48,17 +50,17 @@ def rows_for(table: PrivateTable, asked: CompiledQuestion) -> PrivateTable:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The noise to expect, and on what: its standard deviation, or its median size where there is none, and a limit.
+    """The expected noise of an answer.
 
     Attributes:
-        question: the question in words.
+        question: the question as text.
         noise_std: the standard deviation of the noise, if it has one.
-        of: what the noise is on: the answer, or the answer times the number of rows it is about.
+        of: the quantity with the noise: the answer, or the answer times the number of rows it is about.
         noise_median: the median size of noise without a standard deviation.
-        noise_limit: what the noise stays below in 95 % of runs, at least.
-        depends_on_rows: whether the noise on the answer depends on the number of rows, as for a mean; then the numbers
+        noise_limit: a bound on the noise in at least 95 % of runs.
+        depends_on_rows: whether the noise on the answer depends on the number of rows, as for a mean. Then the numbers
             are upper bounds.
-        rows: for how many rows the numbers are; None if that does not matter, or is not known.
+        rows: the number of rows for which the numbers hold. None if it does not matter or is not known.
     """
 
     question: str
@@ -70,7 +72,7 @@ class Preview:
     rows: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for a machine."""
+        """All fields, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -85,7 +87,7 @@ class Preview:
 
 
 def readable(number: float) -> str:
-    """Four digits of a number, thousands apart.
+    """A number with four digits and separated thousands.
 
     >>> readable(1239.62), readable(3718854.0), readable(0.0123456)
     ('1,240', '3,719,000', '0.01235')
@@ -95,7 +97,7 @@ def readable(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PendingRelease:
-    """The one release that answers a question: the question, what each row adds, the sealed sums, and words on gaps."""
+    """The one release that answers a question: what each row adds, the sealed sums, and a note on gaps."""
 
     asked: CompiledQuestion
     contribution: RowContribution
@@ -104,26 +106,26 @@ class PendingRelease:
 
 
 class SingleRelease:
-    """A treatment with which a question is one release, so that several can be fixed in advance."""
+    """A treatment with which a question is one release, so that several questions can be one batch."""
 
     __slots__ = ()
     uses_majority: ClassVar[bool] = False
 
     def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
-        """What to release, and how to read it."""
+        """The release, before it is made."""
         raise NotImplementedError
 
     def answer(self, asked: CompiledQuestion, table: PrivateTable, grant: Grant) -> Answer:
-        """One release."""
+        """Answer with one release."""
         return release_sums([self.pending(asked, table)], table, grant)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Drop(SingleRelease):
-    """Leave out rows with a gap in any column that the question looks at: complete cases, the baseline.
+    """Leave out rows with a gap in any column that the question reads: complete cases, the baseline.
 
-    Columns whose gaps are asked about by `is missing` are no reason to leave a row out. Shares and means are unbiased
-    when cells are missing completely at random.
+    A gap in a column that is tested by `is missing` does not exclude a row. Shares and means are unbiased if cells are
+    missing completely at random.
     """
 
     def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
@@ -134,18 +136,18 @@ class Drop(SingleRelease):
         )
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
-        """The noise to expect, from public facts alone."""
+        """The expected noise, from public facts only."""
         return preview_sums(asked, asked.contribution, plain_sum_distance(asked.contribution, per_person), loss, rows)
 
 
 def dropped_rows_note(asked: CompiledQuestion, table: PrivateTable) -> str:
-    """Which rows complete cases leave out, in words."""
+    """A note on the rows that are left out because of gaps."""
     gaps = [name for name in asked.targets if name in asked.contribution.needs]
     return f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.is_filled else ""
 
 
 def release_sums(questions: Sequence[PendingRelease], table: PrivateTable, grant: Grant) -> list[Answer]:
-    """Release sums with all of the grant, in one batch that is fixed in advance, and read the answers from them."""
+    """Release sums in one batch that is fixed in advance, with all of the grant, and compute the answers."""
     noises = grant.noise_for([sums.value for sums in questions], grant.left)
     requests = [(sums.value, noise, sums.asked.text) for sums, noise in zip(questions, noises, strict=True)]
     released = grant.release_all(requests, together=True)
@@ -157,66 +159,66 @@ def release_sums(questions: Sequence[PendingRelease], table: PrivateTable, grant
             as_sentence(sums.gap_note, sums.asked.caveat),
             promise,
             (answer.entry,),
-            COVERS,
+            INTERVAL_NOTE,
         )
         for sums, noise, answer in zip(questions, noises, released, strict=True)
     ]
 
 
 def preview_sums(
-    asked: CompiledQuestion, tally: RowContribution, distance: L1, loss: Loss, rows: int | None
+    asked: CompiledQuestion, contribution: RowContribution, distance: L1, loss: Loss, rows: int | None
 ) -> Preview:
-    """The noise of a vector of sums."""
-    shape, noise = asked.estimand, Noise.of(for_counts(loss, distance), tally.unit)
-    std, limit = noise.std * shape.std_factor, shape.noise_limit(noise)
-    rows = rows if shape.is_ratio else None
+    """The expected noise of a vector of sums."""
+    estimand, noise = asked.estimand, Noise.of(for_counts(loss, distance), contribution.unit)
+    std, limit = noise.std * estimand.std_factor, estimand.noise_limit(noise)
+    rows = rows if estimand.is_ratio else None
     if rows is not None:
-        std, limit = (min(size / rows, shape.max_error) for size in (std, limit))
+        std, limit = (min(size / rows, estimand.max_error) for size in (std, limit))
     of = noise_target(asked, rows)
-    return Preview(asked.text, std, of, noise_limit=limit, depends_on_rows=shape.is_ratio, rows=rows)
+    return Preview(asked.text, std, of, noise_limit=limit, depends_on_rows=estimand.is_ratio, rows=rows)
 
 
 def noise_target(asked: CompiledQuestion, rows: int | None) -> str:
-    """What the noise is on."""
+    """The quantity with the noise, for `Preview.of`."""
     if not asked.estimand.is_ratio:
         return "the answer"
-    return (
-        "the answer times the number of rows it is about" if rows is None else f"an answer about {plural(rows, 'row')}"
-    )
+    if rows is None:
+        return "the answer times the number of rows it is about"
+    return f"an answer about {plural(rows, 'row')}"
 
 
-def as_sentence(*told: str) -> str:
-    """What the numbers stand for, as a sentence."""
-    words = "; ".join(filter(None, told))
-    return f"{words[0].upper()}{words[1:]}." if words else ""
+def as_sentence(*clauses: str) -> str:
+    """Join clauses into one sentence."""
+    text = "; ".join(filter(None, clauses))
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def guarantee_text(table: PrivateTable) -> str:
-    """What the ledger promises: for the incomplete table and, if it stops on that, for the complete one."""
+    """The guarantee of the ledger for the incomplete table and, if its budget limits that, for the complete data."""
     ledger = table.ledger
     return str(ledger.guarantee() if ledger.budget.ground_truth is None else ledger.ground_truth())
 
 
 def checked_names(names: Sequence[str], key: str) -> tuple[str, ...]:
-    """A list of columns, kept as a tuple."""
+    """Check a list of columns, and return it as a tuple."""
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise QuestionError(f"{key} is {names!r}", hint=Hint("pass a list of columns: ", Argument(key, ["age", "sex"])))
     if len(set(names)) < len(names):
-        raise QuestionError(f"{key} names a column twice", hint="name it once")
+        raise QuestionError(f"{key} names a column twice", hint="name each column once")
     return tuple(names)
 
 
 def check_filling(asked: CompiledQuestion, matching: Sequence[str]) -> None:
-    """Columns that are filled cannot also decide from whom, and their gaps cannot be asked about at the same time."""
+    """Refuse to match rows on a column that is filled, or to test its gaps."""
     for name in matching:
         known_column(asked.declared_schema, name)
     if both := sorted(set(asked.targets) & set(matching)):
         raise QuestionError(
             f"the question fills the gaps of {both[0]!r}, so rows cannot be matched on it",
-            hint=Hint("match on other columns") | Hint("pass ", Argument("missing", Call("Drop"))),
+            hint=Hint("use other columns to match rows") | Hint("pass ", Argument("missing", Call("Drop"))),
         )
     if both := sorted(set(asked.targets) & asked.gap_columns):
         raise QuestionError(
-            f"the question looks at the values of {both[0]!r} and at its gaps, which would be filled",
+            f"the question reads the values of {both[0]!r} and tests its gaps, which would be filled",
             hint=Hint("ask two questions") | Hint("pass ", Argument("missing", Call("Drop"))),
         )

@@ -96,7 +96,7 @@ privacy.private: release something from it: Independent().fit(…, spend=…)
 privacy.sgd: pass numbers= of the program
 privacy.teachers: pass teachers= of the program, and the shape of its answers
 query.hot_deck: pass columns=["income"]
-query.hot_deck: use people.ask(…); a deck answers what is made of sums
+query.hot_deck: use people.ask(…)
 query.ask: pass Schema.read("people.toml")
 query.questions: pass by="sex", or leave by= out
 query.treatments: use people.ask(…)

@@ -14,7 +14,7 @@ from gapless.testing.noise import no_noise
 from helpers.small_tables import ROWS, SCHEMA, ask
 
 
-def test_an_answer_tells_what_it_is(table):
+def test_an_answer_prints_its_estimate_notes_and_entries(table):
     answer = ask(table, gl.Mean("income", where="age < 30"))
     assert answer.entries == (1,)
     assert answer.noise_std is None
@@ -22,9 +22,9 @@ def test_an_answer_tells_what_it_is(table):
     assert "NOT PRIVATE: noise of a test" in str(answer)
     assert "Paid by entry 1 of the ledger." in str(answer)
     assert "mean(income) where age < 30 = 10" in str(answer)
-    told = json.loads(json.dumps(answer.to_dict()))
-    assert told["estimates"][0]["estimate"] == pytest.approx(10)
-    assert told["entries"] == [1]
+    written = json.loads(json.dumps(answer.to_dict()))
+    assert written["estimates"][0]["estimate"] == pytest.approx(10)
+    assert written["entries"] == [1]
     count = ask(table, gl.Count())
     assert count.noise_std == pytest.approx(math.sqrt(2) * 100, rel=1e-3)
     assert "left out" not in str(count)
@@ -36,8 +36,8 @@ def test_an_answer_quotes_what_its_ledger_promises(tmp_path):
     for assumed in (None, gl.MCAR({"income": 0.5})):
         table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, 0, ground_truth=assumed))
         answer = table.ask(gl.Count(where="income < 50"), spend=table.ledger.left)
-        told = table.ledger.guarantee() if assumed is None else table.ledger.ground_truth()
-        assert " ".join(str(told).split()) in " ".join(str(answer).split())
+        guarantee = table.ledger.guarantee() if assumed is None else table.ledger.ground_truth()
+        assert " ".join(str(guarantee).split()) in " ".join(str(answer).split())
         assert "of the incomplete table" in str(answer)
         first, *notes = str(answer).splitlines()  # found by review: lines after the first of a note stood at the margin
         assert first.startswith("count() where income < 50 = ")
@@ -46,7 +46,7 @@ def test_an_answer_quotes_what_its_ledger_promises(tmp_path):
         assert notes[-1] == "  Paid by entry 1 of the ledger."
 
 
-def test_notes_stand_below_groups_and_tell_all_entries(table):
+def test_notes_follow_the_groups_and_list_all_entries(table):
     with no_noise():
         answer = table.ask(gl.Median("age", by="sex"), spend=table.ledger.left)
     assert str(answer).splitlines() == [
@@ -60,7 +60,7 @@ def test_notes_stand_below_groups_and_tell_all_entries(table):
 
 
 @pytest.mark.parametrize("laplace", [True, False])
-def test_what_the_noise_of_a_ratio_explains_is_convex(laplace):
+def test_the_noise_limit_of_a_ratio_is_convex(laplace):
     """Bisection from the estimate outwards rests on it."""
     _, limits = _ratio_limits(laplace)
     assert (np.diff(limits, 2) > -1e-12).all()

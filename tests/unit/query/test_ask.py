@@ -32,7 +32,7 @@ def test_too_little_budget_is_refused(table):
 @pytest.mark.parametrize("budget", [gl.Budget(1.0, 0), gl.Budget(1.0, 1e-6)])
 @pytest.mark.parametrize("missing", [gl.Drop(), gl.HotDeck(on=["age"], limit=2)])
 @pytest.mark.parametrize("text", ["count() where sex == F", "sum(income)", "count() by sex"])
-def test_a_preview_tells_the_noise_of_the_answer(text, missing, budget, tmp_path):
+def test_a_preview_gives_the_noise_of_the_answer(text, missing, budget, tmp_path):
     question = parse_question(text, missing)
     table = private(ROWS, SCHEMA, tmp_path, budget=budget)
     expected = gl.query.preview(question, SCHEMA, budget=budget, spend="20%")
@@ -41,7 +41,7 @@ def test_a_preview_tells_the_noise_of_the_answer(text, missing, budget, tmp_path
     assert expected.of == "the answer"
 
 
-def test_a_preview_of_a_mean_is_told_per_row():
+def test_a_preview_of_a_mean_is_times_the_number_of_rows():
     shown = gl.query.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0, 0), spend="100%")
     assert str(shown).endswith(", on the answer times the number of rows it is about")
     assert (shown.depends_on_rows, shown.rows) == (True, None)
@@ -62,14 +62,14 @@ FOR_ROWS = {
 }
 
 
-@pytest.mark.parametrize(("text", "told"), FOR_ROWS.items(), ids=FOR_ROWS)
-def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(text, told):
+@pytest.mark.parametrize(("text", "expected"), FOR_ROWS.items(), ids=FOR_ROWS)
+def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(text, expected):
     shown = gl.query.preview(parse_question(text), SCHEMA, budget=gl.Budget(1.0, 0), spend="100%", rows=1000)
-    assert str(shown) == f"{text}: {told}"
-    assert shown.rows == (1000 if "1,000" in told else None)
-    one = gl.query.preview(parse_question(text), SCHEMA, budget=gl.Budget(1.0, 0), spend="100%", rows=1)
-    assert "1,000" not in str(one)
-    assert " 1 rows" not in str(one)
+    assert str(shown) == f"{text}: {expected}"
+    assert shown.rows == (1000 if "1,000" in expected else None)
+    single = gl.query.preview(parse_question(text), SCHEMA, budget=gl.Budget(1.0, 0), spend="100%", rows=1)
+    assert "1,000" not in str(single)
+    assert " 1 rows" not in str(single)
 
 
 def test_the_rows_of_a_preview_are_stated_or_those_that_the_schema_expects():
@@ -115,8 +115,8 @@ def test_answers_about_so_many_rows_stay_within_the_limit_of_a_preview(budget, s
     assert min(within) >= 0.95
 
 
-def test_a_preview_of_what_is_none_is_refused(table):
-    for arguments, budget, told in (
+def test_refuses_a_preview_of_other_objects(table):
+    for arguments, budget, expected in (
         (("count()", SCHEMA), gl.Budget(1.0, 0), "parse_question"),
         ((gl.Count(), "people.toml"), gl.Budget(1.0, 0), "Schema.read"),
         ((gl.Count(), table), gl.Budget(1.0, 0), "people.schema"),
@@ -124,4 +124,4 @@ def test_a_preview_of_what_is_none_is_refused(table):
     ):
         with pytest.raises(GaplessError) as error:
             gl.query.preview(*arguments, budget=budget, spend="10%")
-        assert told in str(error.value)
+        assert expected in str(error.value)

@@ -30,7 +30,7 @@ def test_groups_by_several_columns_are_all_combinations(table):
     both = ask(table, "count() by sex, smoker")
     assert both.estimate == {("F", "false"): 0, ("F", "true"): 2, ("M", "false"): 1, ("M", "true"): 1}
     assert list(both.interval) == list(both.estimate)
-    assert [told["group"] for told in both.to_dict()["estimates"]][1] == ("F", "true")
+    assert [written["group"] for written in both.to_dict()["estimates"]][1] == ("F", "true")
     assert "\n  F, true   2 " in str(both)
     assert ask(table, gl.Mean("income", by=["smoker", "sex"])).estimate["true", "F"] == pytest.approx(-15)
     assert gl.Count(by=["sex"]) == gl.Count(by="sex")
@@ -50,7 +50,9 @@ def test_groups_of_a_column_without_declared_bins_are_its_values_if_they_are_few
     columns = [gl.Integer("few", bounds=(0, 99), bins="learned"), gl.Integer("many", bounds=(0, 100), bins="learned")]
     table = private([("3", "7")], gl.Schema("t", columns), tmp_path)
     assert ask(table, "count() by few").estimate["3"] == 1
-    with pytest.raises(QuestionError, match=r"'many' has 101 cells and no declared bins to group by\n  Try: bins = 10"):
+    with pytest.raises(
+        QuestionError, match=r"'many' has 101 cells and no declared bins to group by\n  Try: declare bins = 10"
+    ):
         ask(table, "count() by many")
     with pytest.raises(QuestionError, match=r"'many' has 101 cells and no declared bins to match"):
         gl.HotDeck(on=["many"]).contribution(gl.Mean("few").compile(table.schema))
@@ -86,7 +88,7 @@ def test_a_group_without_rows_has_a_defined_answer(table):
         ("median(age) where income >= 3 by sex", ["income", "sex"]),
     ],
 )
-def test_the_entry_says_whom_the_question_reads(text, reads, table):
+def test_the_entry_records_the_columns_that_the_question_reads(text, reads, table):
     ask(table, text)
     assert table.ledger.entries[-1].reads == reads
 

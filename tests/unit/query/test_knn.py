@@ -93,7 +93,7 @@ def test_below_ln_2_a_hot_deck_is_recommended_before_anything_is_spent(text, tmp
         gl.query.preview(question, PAIRS, budget=gl.Budget(0.6, 0), spend="100%")
 
 
-def test_a_preview_of_neighbours_is_told_for_each_unit_of_sensitivity():
+def test_a_preview_of_neighbours_is_per_unit_of_sensitivity():
     shown = gl.query.preview(gl.Count(where="x >= 2", missing=KNN), PAIRS, budget=gl.Budget(1.0, 0), spend="100%")
     assert shown.noise_std is None
     assert 0.8 < shown.noise_median < 1.1
@@ -119,7 +119,7 @@ def test_a_cover_is_declared_or_follows_from_the_schema(tmp_path):
 
 
 def test_matching_that_makes_no_sense_is_refused():
-    for make, told in (
+    for make, expected in (
         (lambda: gl.Knn(on="place"), "a list of columns"),
         (lambda: gl.Knn(on=[]), "no column to compare rows on"),
         (lambda: gl.Knn(on=["place"], neighbors=3), "the nearest row is one"),
@@ -133,4 +133,4 @@ def test_matching_that_makes_no_sense_is_refused():
     ):
         with pytest.raises(GaplessError) as error:
             make()
-        assert told in str(error.value) or "matched" in str(error.value)
+        assert expected in str(error.value) or "matched" in str(error.value)

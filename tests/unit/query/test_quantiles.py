@@ -36,7 +36,7 @@ def test_quantiles_of_a_filled_table_and_of_a_person_with_several_rows(tmp_path)
     assert table.ledger.entries[-1].distance == {"LinfByGroup": 4}
 
 
-def test_a_preview_of_a_quantile_tells_by_how_many_rows_it_may_miss_its_rank():
+def test_a_preview_of_a_quantile_bounds_the_error_of_its_rank():
     shown = gl.query.preview(gl.Median("age"), SCHEMA, budget=gl.Budget(1.0, 0), spend="100%")
     assert shown.noise_limit == pytest.approx(2 * math.log(100 / 0.05), rel=1e-6)
     assert str(shown) == "median(age): ± 15.2 (95 %), on the rank of the answer, in rows"

@@ -1,4 +1,4 @@
-"""What is done about gaps, and what is said of it."""
+"""Treatments of gaps, and their notes."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ from helpers.small_tables import SCHEMA, ask
 
 @pytest.mark.parametrize("text", ["mean(income) where sex == F by children", "proportion(sex == F)", "median(income)"])
 def test_a_question_to_a_filled_table_reads_every_row_that_was_there_to_fill(text, table):
-    laws = [np.ones(column.size) for column in SCHEMA.columns]
-    ask(table.fill(laws), text)
+    distributions = [np.ones(column.size) for column in SCHEMA.columns]
+    ask(table.fill(distributions), text)
     assert table.ledger.entries[-1].reads is None
-    ask(table.where("sex", ["F"]).fill(laws), text)
+    ask(table.where("sex", ["F"]).fill(distributions), text)
     assert table.ledger.entries[-1].reads == ["sex"]
 
 
@@ -45,8 +45,8 @@ def test_questions_that_look_at_no_gap_get_the_plain_noise(table):
     for text in ("count() where age < 20", "mean(age) by smoker", "count() where sex is missing"):
         plain, filled = ask(table, text), ask(table, parse_question(text, deck))
         assert plain.estimate == filled.estimate
-        one, other = table.ledger.entries[-2:]
-        assert one.mechanism == other.mechanism
+        first, second = table.ledger.entries[-2:]
+        assert first.mechanism == second.mechanism
     filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])  # no gaps are left
     ask(filled, gl.Mean("income", missing=deck))
     assert table.ledger.entries[-1].distance == ask_distance(table, "mean(income)")
@@ -57,9 +57,9 @@ def ask_distance(table, text):
     return table.ledger.entries[-1].distance
 
 
-def test_what_is_said_of_gaps_is_what_was_done(table):
-    told = "Rows with a gap in sex, income are left out"
-    assert told in ask(table, "proportion(income >= 50 or sex == F)").measures
+def test_the_note_on_gaps_names_the_columns_of_dropped_rows(table):
+    note = "Rows with a gap in sex, income are left out"
+    assert note in ask(table, "proportion(income >= 50 or sex == F)").measures
     assert "left out" not in ask(table, "count() where sex == F or sex is missing").measures
 
 
