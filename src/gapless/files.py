@@ -36,9 +36,7 @@ def check_writable(path: Path, *, distinct_from: Iterable[Path | None] = (), mus
         must_not_exist: refuse an existing file as well.
     """
     if any(_is_same_file(path, other) for other in distinct_from if other is not None):
-        raise ReadError(
-            f"{path} is also another file of this command and would be overwritten", hint="choose another name for it"
-        )
+        raise ReadError(f"{path} would overwrite another file of this command", hint="choose another name")
     if must_not_exist and os.path.lexists(path):
         raise ReadError(f"{path} exists and is not overwritten", hint="choose another name")
     _make_temporary_folder(path).rmdir()
@@ -191,9 +189,7 @@ def read_limited(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
         with path.open("rb") as file:
             return read_rest(file, most)
     except ValueError:
-        raise ReadError(
-            f"{path} is larger than {most // MEGABYTE} MB", hint="check the path, or pass a smaller file"
-        ) from None
+        raise ReadError(f"{path} is larger than {most // MEGABYTE} MB", hint="pass a smaller file") from None
 
 
 def read_rest(file: IO[bytes], most: int) -> bytes:

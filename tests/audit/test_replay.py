@@ -159,7 +159,7 @@ def run(act, rows, *, unit, budget, past=None):
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()), budget=budget, protect=Rows(unit))
     other()  # what is made once is made before anything is noted
     with (
-        mock.patch.object(FixedNoise, "words", labels),
+        mock.patch.object(FixedNoise, "uniform_words", labels),
         mock.patch.object(filling.secrets, "randbits", return_value=11),
         fixed_noise(2),
         noted(past) as events,

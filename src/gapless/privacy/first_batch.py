@@ -326,9 +326,8 @@ class FirstBatch(RenyiFilter):
         return [DiscreteGaussian(part.std) for part in batch.scale_noise(factor).parts]
 
     def _batch(self, releases: Iterable[tuple[object, object]]) -> GaussianBatch | None:
-        return gaussian_batch(
-            (BatchPart.from_release(*release) for release in releases), self.budget, self.capacity.order
-        )
+        parts = (BatchPart.from_release(*release) for release in releases)
+        return gaussian_batch(parts, self.budget, self.capacity.order)
 
     def after(self, entries: Sequence[Entry]) -> RenyiFilter:
         """The filter once anything is charged; checks the price of a first batch by its entries.

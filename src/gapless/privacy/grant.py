@@ -81,9 +81,7 @@ class Grant:
         """
         requests, source = list(requests), noise.current()
         if not all(type(request) is Request for request in requests):  # a subclass could state another loss
-            raise BudgetError(
-                "a request of a plan has another class than Request", hint="pass objects of the class Request"
-            )
+            raise BudgetError("a plan needs objects of the class Request", hint="pass such objects")
         price = self._ledger.price(requests, together=together, after=self._priced_after)
         if not price.total.fits_in(self._left):
             raise BudgetError(

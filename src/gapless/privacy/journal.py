@@ -63,9 +63,7 @@ class JournalFile:
         try:
             return read_descriptor(self._descriptor, MAX_BYTES)
         except ValueError:
-            raise ReadError(
-                f"{self.path} is larger than {MAX_BYTES >> 30} GB", hint="use a separate file for each run"
-            ) from None
+            raise ReadError(f"{self.path} is larger than {MAX_BYTES >> 30} GB", hint="use one file per run") from None
 
     def flush(self) -> None:
         """Flush the content to the disk."""
@@ -135,9 +133,7 @@ def open_journal_file(path: str | Path) -> Iterator[JournalFile]:
         try:
             descriptor = os.open(real, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
         except OSError as error:
-            raise ReadError(
-                f"cannot open {path}: {error.strerror}", hint="choose a file in a folder that you can write to"
-            ) from None
+            raise ReadError(f"cannot open {path}: {error.strerror}", hint="choose another folder") from None
         with locked(descriptor, real) as is_there:
             if not is_there:
                 continue
@@ -368,9 +364,7 @@ def _read_lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list
     return content, lines
 
 
-def _parse_lines(
-    lines: Iterable[Mapping[str, Any]],
-) -> tuple[list[tuple[str, float]], dict[int, int], dict[int, Any]]:
+def _parse_lines(lines: Iterable[Mapping[str, Any]]) -> tuple[list[tuple[str, float]], dict[int, int], dict[int, Any]]:
     """The grants in order, the number of entries before each batch, and the answers by entry."""
     granted: list[tuple[str, float]] = []
     priced_after: dict[int, int] = {}

@@ -278,9 +278,7 @@ def _write_at(path: Path, offset: int, data: bytes) -> None:
 def append(path: Path, offset: int, text: str) -> None:
     """Write the seal, then the ledger. After a crash in between, the text is completed from the seal."""
     if offset + len(text.encode()) > MAX_BYTES:
-        raise LedgerError(
-            f"{path} would have more than {MAX_BYTES // MEGABYTE} MB", hint="use the releases that were paid for"
-        )
+        raise LedgerError(f"{path} would exceed {MAX_BYTES // MEGABYTE} MB", hint="use the releases that were paid for")
     seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
     _write_at(seal_of(path), 0, seal.encode())
     _write_at(path, offset, text.encode())
@@ -396,11 +394,8 @@ def parse_header(path: Path, line: str) -> Header:
         )
         earlier = WITHOUT_GAPS[budget.ground_truth is not None]
         texts = [content["table"]] if version == earlier else [content["table"], content["identity"]]
-        if not (
-            is_valid
-            and version in (VERSION, WITHOUT_FIRST_BATCH, earlier)
-            and all(isinstance(text, str) for text in texts)
-        ):
+        has_texts = all(isinstance(text, str) for text in texts)
+        if not (is_valid and has_texts and version in (VERSION, WITHOUT_FIRST_BATCH, earlier)):
             raise ValueError  # noqa: TRY301 one message for every foreign file
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="pass the path of a ledger file") from None

@@ -52,13 +52,10 @@ class Request:
     def __post_init__(self) -> None:
         check_known(self.mechanism, self.distance)
         numbers = [getattr(self.distance, field.name) for field in fields(self.distance)]
+        names = frozenset() if self.reads is None else self.reads
         has_plain_numbers = all(type(number) in (int, float) for number in numbers)
-        has_plain_names = self.reads is None or (
-            type(self.reads) is frozenset and all(type(column) is str for column in self.reads)
-        )
-        if not (
-            has_plain_numbers and has_plain_names and type(self.what) is str
-        ):  # other types could redefine equality
+        has_plain_names = type(names) is frozenset and all(type(name) is str for name in (*names, self.what))
+        if not (has_plain_numbers and has_plain_names):  # other types could redefine equality
             raise BudgetError(
                 "the distance, the columns or the purpose of a release have another type than plain numbers and texts",
                 hint="pass numbers as distances, a frozenset of texts as columns, and a text as purpose",

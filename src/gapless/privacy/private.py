@@ -157,9 +157,7 @@ def describe_reads(reads: Columns | None) -> str:
 def check_sealed(value: object, key: Key) -> None:
     """Refuse a value that this key does not open; by exact class, since another class would receive the key."""
     if type(value) is not Private:
-        raise SealedError(
-            f"a {type(value).__name__} is not a sealed value", hint="pass a value from a table of this ledger"
-        )
+        raise SealedError(f"a {type(value).__name__} is not a sealed value", hint="pass a value of this ledger's table")
     value._check(key)  # noqa: SLF001 same module
 
 

@@ -79,9 +79,7 @@ def _last_state(descriptor: int, path: Path, run: str) -> RunState:
     try:
         text = read_descriptor(descriptor, MAX_BYTES)
     except ValueError:
-        raise LedgerError(
-            f"{path} is larger than 1 GB", hint="remove it when there is no stopped run to resume"
-        ) from None
+        raise LedgerError(f"{path} is larger than 1 GB", hint="remove it if no stopped run is left") from None
     whole = text[: text.rfind(b"\n") + 1]  # the answer of an incomplete line was never returned
     os.ftruncate(descriptor, len(whole))
     state = RunState()

@@ -34,7 +34,7 @@ from gapless.privacy.registry import recomputed_loss
 from gapless.text import nearest
 from gapless.types import GapRule
 
-_NO_DEFINITION = "the ledger does not say, so its rate lowers no figure"
+_UNDEFINED = "the ledger does not say, so its rate lowers no figure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,7 @@ class GapDefinitions:
     def descriptions(self, assumption: Assumption) -> dict[str, str]:
         """The definition of a gap in each column that an assumption names."""
         rules = self.stated or {}
-        return {
-            column: rules[column].description if column in rules else _NO_DEFINITION
-            for column in named_rates(assumption)
-        }
+        return {name: rules[name].description if name in rules else _UNDEFINED for name in named_rates(assumption)}
 
     def check_columns(self, assumption: Assumption, where: object) -> None:
         """Refuse a rate for an unknown column: a misspelt one would have no effect."""
@@ -95,9 +92,7 @@ class GapDefinitions:
                 "This ledger was begun by an earlier gapless and does not say what a gap is: no figure for the "
                 "complete table is below that for the incomplete one.",
             )
-        others = [
-            name for name, rule in self.reading.items() if rule.description != "nothing" and not self.is_same_rule(name)
-        ]
+        others = [name for name in self.digests() if not self.is_same_rule(name)]
         if not others:
             return ()
         return (
@@ -272,9 +267,8 @@ class LedgerSnapshot:
             found = [*self._epsilons_over_gap_patterns(assumption, incomplete.epsilon)]
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda figure: figure[0])
-        return GroundTruth(
-            incomplete, stated, epsilon, self.header.budget.delta + assumption.failure, basis, rules, realised
-        )
+        delta = self.header.budget.delta + assumption.failure
+        return GroundTruth(incomplete, stated, epsilon, delta, basis, rules, realised)
 
     def _epsilons_over_gap_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
         """Values of ε with their basis: the first batch over patterns of gaps, and later releases in full."""

@@ -54,7 +54,7 @@ class CheapRequest(Request):
 
 def test_a_request_of_another_class_is_refused(table):
     grant = granted(table, 0.5)
-    with pytest.raises(BudgetError, match="a request of a plan has another class"):
+    with pytest.raises(BudgetError, match="a plan needs objects of the class Request"):
         grant.plan([CheapRequest(L1(1), None, DiscreteGaussian(1.0), "x0")])
     assert not table.ledger.entries
 
