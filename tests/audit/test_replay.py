@@ -626,17 +626,14 @@ def by_the_longest(table):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
-def by_the_most_frequent(table, column, distribution, *, given):
+def by_the_most_frequent(table, column, fitted, *, given):
     """Gaps take the most frequent cell of the rows themselves."""
     (place,) = table.schema.positions([column])
     codes = opened(table)[place]
-    numbers = np.zeros_like(distribution.numbers)
-    numbers[
-        len(numbers)
-        - distribution.outputs
-        + np.bincount(codes[codes < distribution.cells], minlength=distribution.cells).argmax()
-    ] = 400.0
-    return FILL_COLUMN(table, column, replace(distribution, parameters=numbers), given=given)
+    numbers = np.zeros_like(fitted.parameters)
+    most_frequent = np.bincount(codes[codes < fitted.cells], minlength=fitted.cells).argmax()
+    numbers[len(numbers) - fitted.outputs + most_frequent] = 400.0
+    return FILL_COLUMN(table, column, replace(fitted, parameters=numbers), given=given)
 
 
 FILL_COLUMN = private_table.PrivateTable.fill_column

@@ -16,7 +16,7 @@ from gapless.data.neighbors import Matching
 from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import neighbour_sum, rank_scores
 from gapless.data.training import training_rows
-from gapless.data.workload import Workload, grouped_counts
+from gapless.data.workload import Views, grouped_counts
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.model.neural.descent import PredictionTask, PredictionTraining
 from gapless.model.neural.layers import Linear
@@ -664,9 +664,10 @@ def released_by(name, folder):
     approximate = name in ("DiscreteGaussian", "PrivateTraining", "TeacherVotes", "OneTeacher")
     table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
     half = table.ledger.share("50%")
+    views = [(place, np.arange(column.extended_size)) for place, column in enumerate(table.schema.columns)]
     counted = RowContribution(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1)
     value = {
-        "ExponentialChoice": lambda: Workload(table, [(0,), (1,), (0, 1)], rows="observed").dependence([(0, 1)]),
+        "ExponentialChoice": lambda: Views(table, views, rows="observed").dependence([(0, 1)]),
         "ChoiceByGroup": lambda: rank_scores(table, counted, "x1", quantile=Fraction(1, 2), shifts=[0])[0],
         "SmoothCauchy": lambda: neighbour_sum(
             table, lambda columns: columns["x0"] * 1.0, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
