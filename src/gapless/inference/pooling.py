@@ -11,21 +11,8 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.errors import Argument, Call, Hint, ModelError
-from gapless.inference.estimates import (
-    FORMS,
-    Estimates,
-    bin_mean_column,
-    bootstrap,
-    columns_used,
-    cumulative_shares,
-    estimate,
-    estimates_of,
-    quantile,
-    quantile_bounds,
-    rubin,
-    support,
-    widened,
-)
+from gapless.inference import estimates
+from gapless.inference.estimates import Estimates
 from gapless.inference.support import binned, not_measured, reassign_within_bins, required_columns
 from gapless.query.numbers import cell_numbers
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, Question
@@ -165,27 +152,22 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     model, ask = copies.model, _asker(estimator)
     columns: list[frozenset[int]] = []
     if isinstance(estimator, Question):  # refuse what cannot be answered before anything is learned
-        columns = [frozenset(model.schema.positions(sorted(columns_used(estimator, model.schema))))]
+        columns = [frozenset(model.schema.positions(sorted(estimates.columns_used(estimator, model.schema))))]
     results = [ask(*drawn) for drawn in copies.drawn_copies]
     first = results[0]
     if any(result.names != first.names for result in results):
-        raise ModelError(
-            "the estimator returned different names for some copies", hint="give the same names for every table"
-        )
+        raise ModelError("the estimator returned other names for some copies", hint="use the same names for all")
     if columns and not copies.weighted:
         needs = [columns] * len(first.names)
     else:  # what weights look at an estimate looks at too
         if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
-            raise ModelError(
-                "the estimator returned two results for one table", hint="use a fixed seed inside the estimator"
-            )
+            raise ModelError("the estimator returned two results for one table", hint="use a fixed seed in it")
         found = required_columns(
             lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first
         )
         needs = [[part.union(*columns) for part in need] for need in found]
-    intervals = _intervals(
-        copies, results, ask, [frozenset().union(*need) for need in needs], bin_mean_column(estimator)
-    )
+    used = [frozenset().union(*need) for need in needs]
+    intervals = _intervals(copies, results, ask, used, estimates.bin_mean_column(estimator))
     names, hidden = first.names, _below_noise(results)
     if isinstance(estimator, Quantile):
         names, intervals = _quantiles(estimator, model, intervals)
@@ -193,9 +175,8 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         needs = [[frozenset().union(*(part for need in some for part in need))] for some in _parts(needs, many)]
         hidden = hidden[::many]
     if isinstance(estimator, Question):
-        hidden = [
-            few or hides for few, hides in zip(hidden, _below_noise_groups(estimator, model, columns[0]), strict=True)
-        ]
+        hides = _below_noise_groups(estimator, model, columns[0])
+        hidden = [few or below for few, below in zip(hidden, hides, strict=True)]
     if isinstance(estimator, Proportion | Mean):  # the true value is between these ends
         ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
         half, value = (intervals.high - intervals.low) / 2, np.clip(intervals.value, *ends)
@@ -230,15 +211,15 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
 def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
     """What a table says to an estimator, in one form; shares in place of a quantile."""
     if isinstance(estimator, Quantile):
-        return partial(cumulative_shares, estimator)
+        return partial(estimates.cumulative_shares, estimator)
     if isinstance(estimator, Question):
-        return partial(estimate, estimator)
+        return partial(estimates.estimate, estimator)
     if not callable(estimator):
         raise ModelError(
             f"pool() takes a question or a function, not a {type(estimator).__name__}",
-            hint=f"pass a question, or a function that returns {FORMS}",
+            hint=f"pass a question, or a function that returns {estimates.FORMS}",
         )
-    return lambda table, _: estimates_of(estimator(table))
+    return lambda table, _: estimates.estimates_of(estimator(table))
 
 
 class _Intervals(NamedTuple):
@@ -276,39 +257,40 @@ def _intervals(
         )
     )
     original = ask(copies.reference_sample, measurements).values
-    pooled = rubin(original, values, variances)
+    pooled = estimates.rubin(original, values, variances)
     centre, half = pooled.centre, pooled.half
     if (gappy | learned).any() and copies.drawn_replicates:
         truth = ask(copies.reference_sample, measurements.nonnegative(model.schema)).values if averaged else None
-        found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth)
+        found = estimates.bootstrap(
+            original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth
+        )
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
         if gappy.any() and copies.loose_rates_sample is not None:  # the truth is as likely on either side of the middle
             move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)
-            centre, half = centre + move, np.where(gappy, widened(half, np.abs(move)), half)
+            centre, half = centre + move, np.where(gappy, estimates.widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
         if mixed.any():
             used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))
-            rows = copies.weigh(
-                reassign_within_bins(copies.reference_sample, used, np.random.default_rng([copies.seed, 4]))
-            )
+            rng = np.random.default_rng([copies.seed, 4])
+            rows = copies.weigh(reassign_within_bins(copies.reference_sample, used, rng))
             moved = ask(rows, None).values - ask(copies.reference_sample, None).values
-            half = np.where(mixed, widened(half, np.abs(moved)), half)
-        noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
+            half = np.where(mixed, estimates.widened(half, np.abs(moved)), half)
+        noise = half / gaps / (estimates.quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
     return _Intervals(centre, centre - half, centre + half, noise, gaps)
 
 
 def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tuple[tuple[str, ...], _Intervals]:
     """The names of groups, and the intervals of quantiles that those of shares make."""
-    numbers = support(question, model.schema)
+    numbers = estimates.support(question, model.schema)
     names = tuple(", ".join(names) for names in question.compile(model.schema).groups or [()])
     found = np.full((len(names), 5), np.nan)
     for group, (value, low, high, noise, gaps) in enumerate(
         zip(*(_parts(part, len(numbers)) for part in shares), strict=True)
     ):
         if np.isfinite(high[:-1] - low[:-1]).all():
-            bounds = quantile_bounds(question.q, value, (high - low) / 2)
+            bounds = estimates.quantile_bounds(question.q, value, (high - low) / 2)
             place = min(bounds.place, max(0, len(numbers) - 2))  # the share up to the last number is 1 without noise
             found[group] = (*numbers[[bounds.place, bounds.low, bounds.high]], noise[place], gaps[place])
     return names, _Intervals(*found.T)
@@ -408,7 +390,7 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
 
     Far out is in the first or the last learned bin, if that is wider than all between these two.
     """
-    column = bin_mean_column(question)
+    column = estimates.bin_mean_column(question)
     if column is None or column not in model.within_bin_counts or question.bounds or noise < MOSTLY_NOISE:
         return []
     line = model.schema[column]

@@ -16,6 +16,7 @@ twice over.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -88,21 +89,15 @@ def complete_model(
         for marginal, table in zip(largest, gapped.marginals(largest), strict=True)
     ]
 
+    fit = partial(GraphicalModel.fit, sizes, total=gapped.total, zeros=zeros, cap_cells=cap_cells)
+
     def refit(tables: Sequence[Measurement], start: GraphicalModel, *, follow_noise: bool = False) -> GraphicalModel:
         inner = [
             Measurement(marginal, pooled_margin(marginal, tables)[0], noise)
             for marginal, noise in measured.items()
             if marginal not in largest
         ]
-        return GraphicalModel.fit(
-            sizes,
-            [*inner, *tables],
-            total=gapped.total,
-            start=start,
-            follow_noise=follow_noise,
-            zeros=zeros,
-            cap_cells=cap_cells,
-        )
+        return fit(measurements=[*inner, *tables], start=start, follow_noise=follow_noise)
 
     # What is known of complete rows is the place to begin: the potentials of their cells.
     complete = {columns: table[tuple(slice(sizes[c]) for c in columns)] for columns, table in gapped.potentials.items()}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement, groupby, product
 from math import prod
 from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,6 +29,8 @@ CLOSE_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tabl
 LARGEST_TABLE = 10_000_000  # cells, of a marginal of columns that are far apart in the tree
 _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _SHORT = 20  # cells of a row that is not worth a call
+
+Excess: TypeAlias = dict[Marginal, float]  # of each table's χ² above what noise explains, in standard deviations
 
 
 class JunctionTreeInference:
@@ -60,9 +63,8 @@ class JunctionTreeInference:
         begin = 0
         for columns, table in potentials.items():
             home = tree.smallest_clique(columns) or 0
-            slot = _MarginalView(
-                columns, slice(begin, begin + table.size), tree.cliques[home] if tree.cliques else (), self
-            )
+            clique = tree.cliques[home] if tree.cliques else ()
+            slot = _MarginalView(columns, slice(begin, begin + table.size), clique, self)
             self.marginals.append(slot)
             if tree.cliques:
                 self.slots[home].append(slot)
@@ -109,9 +111,7 @@ class JunctionTreeInference:
             for slot in self.slots[place]:
                 slot.marginal[...] = sum_out(table, slot.gone)
 
-    def fit_within_noise(
-        self, targets: Mapping[Marginal, FitTarget], total: float, sweeps: int
-    ) -> dict[Marginal, float]:
+    def fit_within_noise(self, targets: Mapping[Marginal, FitTarget], total: float, sweeps: int) -> Excess:
         """Sweep until noise explains what is left of every table, and say how far each is from that.
 
         Sweeps have momentum, which starts again when the worst table gets worse.
@@ -134,9 +134,7 @@ class JunctionTreeInference:
             before, momentum = here, faster
         return excess
 
-    def fit_closely(
-        self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float, unmerged: int
-    ) -> dict[Marginal, float]:
+    def fit_closely(self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float, unmerged: int) -> Excess:
         """Sweep in steps that grow shorter, and say how far each table is from what noise explains.
 
         Tables that contradict each other below zero pull to and fro: long steps come near soon, short ones arrive.
@@ -144,19 +142,18 @@ class JunctionTreeInference:
         excess = dict.fromkeys(shown, 0.0)
         pairs = {columns: pair_margins(columns, table.counts, unmerged) for columns, (table, _) in shown.items()}
         for step in CLOSE_STEPS:
-            targets = {
-                columns: aim._replace(pair_margins=pairs[columns]) for columns, aim in fit_targets(shown, step).items()
-            }
+            plain = fit_targets(shown, step)
+            targets = {columns: plain[columns]._replace(pair_margins=pairs[columns]) for columns in plain}
             excess |= self.sweep(targets, total)
         return excess
 
-    def sweep(self, targets: Mapping[Marginal, FitTarget], total: float) -> dict[Marginal, float]:
+    def sweep(self, targets: Mapping[Marginal, FitTarget], total: float) -> Excess:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from clique to clique.
 
         Gives, for each, how far it was from its target before it moved: by how many standard deviations its χ² exceeded
         what noise explains.
         """
-        excess: dict[Marginal, float] = {}
+        excess: Excess = {}
         for origin, place in self.tour:
             table = self.tables[place]
             if origin >= 0:
@@ -252,9 +249,8 @@ class JunctionTreeInference:
             for link, parts in groups.items():
                 union = tuple(dict.fromkeys(up + link))
                 matrix = parts.through(marginalize(self.conditional(place), clique, union), union, link, up, tree.sizes)
-                heard.append(
-                    _Conditionals({column: (place, span) for column, (_, span) in parts.spans.items()}, matrix)
-                )
+                spans = {column: (place, span) for column, (_, span) in parts.spans.items()}
+                heard.append(_Conditionals(spans, matrix))
             sent[place] = _Conditionals.beside(heard)
         return found
 

@@ -60,13 +60,11 @@ class Adam:
     second: float = 0.99
     least: float = 1e-8
 
-    def move(
-        self, moments: Moments | None, gradient: Floats, step: int, shapes: Sequence[int]
-    ) -> tuple[Floats, Moments]:
+    def move(self, old: Moments | None, gradient: Floats, step: int, shapes: Sequence[int]) -> tuple[Floats, Moments]:
         """-rate · m̂ / (√v̂ + least)."""
         sizes = np.array([size for size in shapes if size])
         squares = np.add.reduceat(gradient**2, np.cumsum(sizes) - sizes) / sizes
-        before = moments or Moments(np.zeros_like(gradient), np.zeros(len(sizes)))
+        before = old or Moments(np.zeros_like(gradient), np.zeros(len(sizes)))
         after = Moments(
             self.first * before.first + (1 - self.first) * gradient,
             self.second * before.second + (1 - self.second) * squares,

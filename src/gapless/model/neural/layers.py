@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 
 from gapless.model.neural.gradients import DenseGradients, EmbeddingGradients, Mask, OuterGradients, row_wise_product
 from gapless.privacy.sgd import RowGradients
-from gapless.types import Floats
+from gapless.types import Floats, Values
 
-Backward: TypeAlias = tuple[
-    Floats | None, list[RowGradients]
-]  # slopes of the inputs, gradients of each parameter group
+# Slopes of the inputs, and the gradients of each group of parameters.
+Backward: TypeAlias = tuple[Floats | None, list[RowGradients]]
 WeightsAndBias: TypeAlias = tuple[Floats, Floats]  # a matrix and a bias
+Scored: TypeAlias = tuple[Floats, Floats]  # inputs, and their attention weights
+CodeColumns: TypeAlias = tuple[NDArray[np.integer], ...]
 
 
 class Layer(Protocol):
@@ -188,16 +189,12 @@ class Embedding:
         tables = split(numbers, [size * self.width for size in self.sizes])
         return [table.reshape(-1, self.width) for table in tables]
 
-    def forward(
-        self, weights: list[Floats], inputs: Sequence[NDArray[np.integer]]
-    ) -> tuple[Floats, tuple[NDArray[np.integer], ...]]:
+    def forward(self, weights: list[Floats], inputs: CodeColumns) -> tuple[Floats, CodeColumns]:
         """What stands at each code."""
         looked = [table[codes] for table, codes in zip(weights, inputs, strict=True)]
-        return np.stack(looked, axis=1), tuple(inputs)
+        return np.stack(looked, axis=1), inputs
 
-    def backward(
-        self, weights: list[Floats], memory: tuple[NDArray[np.integer], ...], slopes: Floats, *, to_inputs: bool
-    ) -> Backward:
+    def backward(self, weights: list[Floats], memory: CodeColumns, slopes: Floats, *, to_inputs: bool) -> Backward:
         """Codes have no slopes; each line that was looked up has those of its place."""
         del weights, to_inputs
         return None, [EmbeddingGradients(memory, self.sizes, slopes)]
@@ -225,7 +222,7 @@ class Attention(Layer):
         key, bias = split(numbers, self.shapes)
         return key / math.sqrt(self.width), bias
 
-    def forward(self, weights: WeightsAndBias, inputs: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+    def forward(self, weights: WeightsAndBias, inputs: Floats) -> tuple[Floats, Scored]:
         """The weighted mean."""
         key, bias = weights
         scores = (inputs * key).sum(axis=2) + bias
@@ -233,9 +230,7 @@ class Attention(Layer):
         attention /= attention.sum(axis=1, keepdims=True)
         return (inputs * attention[:, :, None]).sum(axis=1), (inputs, attention)
 
-    def backward(
-        self, weights: WeightsAndBias, memory: tuple[Floats, Floats], slopes: Floats, *, to_inputs: bool
-    ) -> Backward:
+    def backward(self, weights: WeightsAndBias, memory: Scored, slopes: Floats, *, to_inputs: bool) -> Backward:
         """Through the mean, and through the scores by the derivative of softmax."""
         inputs, attention = memory
         of_attention = (inputs * slopes[:, None, :]).sum(axis=2)
@@ -352,9 +347,7 @@ def one_hot(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Flo
     return inputs
 
 
-def cross_entropy(
-    outputs: Floats, columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]
-) -> tuple[Floats, Floats]:
+def cross_entropy(outputs: Floats, columns: Sequence[Values], sizes: Sequence[int]) -> tuple[Floats, Floats]:
     """The loss of each row, and its slopes by the outputs; `sizes` are the observed cells, codes beyond are gaps."""
     starts = np.array([0, *accumulate(sizes)])[:-1]
     column_of = np.repeat(np.arange(len(sizes)), sizes)

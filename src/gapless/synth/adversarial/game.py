@@ -229,9 +229,8 @@ class Game:
 
     def start(self) -> GameState:
         """Nothing remembered, generators as they begin."""
-        return GameState(
-            np.zeros(self.numbers), tuple(GeneratorState(side.initial, side.initial, None) for side in self.sides)
-        )
+        players = tuple(GeneratorState(side.initial, side.initial, None) for side in self.sides)
+        return GameState(np.zeros(self.numbers), players)
 
     def gradients(self, state: GameState, block: Block) -> RowGradients:
         """The gradients of the critics' outputs for each row; they do not depend on the critics."""

@@ -204,12 +204,8 @@ def typical_clip(sides: Sequence[Opponents], marginals: Sequence[Floats]) -> flo
     """The clipping norm: from the length of gradients if columns are independent, with their released marginals."""
     square = 0.0
     for side in sides:
-        means = np.array(
-            [
-                marginal @ (lines[: len(marginal)] ** 2).sum(axis=1)
-                for marginal, lines in zip(marginals, side.code_points, strict=True)
-            ]
-        )
+        columns = zip(marginals, side.code_points, strict=True)
+        means = np.array([marginal @ (points[: len(marginal)] ** 2).sum(axis=1) for marginal, points in columns])
         square += float(means.sum() ** 2 - (means**2).sum()) / 2
     return float(np.clip(REACH * np.sqrt(square), 2.0**-10, 2.0**20))
 

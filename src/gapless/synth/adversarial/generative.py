@@ -193,13 +193,11 @@ class GappedGenerator:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model that `to_arrays` took apart."""
-        rows, masks = (
-            GeneratorModel.from_arrays(
-                {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}
-            )
-            for part in ("rows", "masks")
-        )
-        return cls(rows, masks)
+        parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "masks": {}}
+        for key, array in arrays.items():
+            part, _, name = key.partition(".")
+            parts.setdefault(part, {})[name] = array
+        return cls(GeneratorModel.from_arrays(parts["rows"]), GeneratorModel.from_arrays(parts["masks"]))
 
 
 DRAWN = 1 << 14

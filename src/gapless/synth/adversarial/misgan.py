@@ -68,9 +68,8 @@ class MisGAN(Adversarial):
         if self.noised == "critics":
             return Adversarial.play(self, fitting, game, marginals)
         steps = self.step_count
-        game = replace(
-            game, optimizer=Adam(rate=CosineSchedule(rate=gan.LEARNING_RATE, steps=steps, warmup=gan.WARMUP))
-        )
+        schedule = CosineSchedule(rate=gan.LEARNING_RATE, steps=steps, warmup=gan.WARMUP)
+        game = replace(game, optimizer=Adam(rate=schedule))
         teachers = GradientGame(game=game, teachers=gan.teacher_count(fitting), made=gan.ASKED)
         rows = teacher_rows(fitting.prepared, teachers, progress=lambda step: fitting.notify("training", step, steps))
         vectors, width = teachers.answers
@@ -106,9 +105,8 @@ class MisGAN(Adversarial):
         self, fitting: FitContext, made: Sequence[GeneratorModel], marginals: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
         """Complete rows; and the same with made gaps."""
-        rows = made[0].raked(
-            gan.condition_on_first_cells(marginals, [column.size for column in fitting.schema.columns])
-        )
+        sizes = [column.size for column in fitting.schema.columns]
+        rows = made[0].raked(gan.condition_on_first_cells(marginals, sizes))
         if not fitting.extended:
             return rows, None
         if len(made) == 1:

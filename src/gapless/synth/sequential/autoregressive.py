@@ -79,10 +79,8 @@ class SharedConditionals:
         spans = list(pairwise(accumulate(map(len, points), initial=0)))
 
         def looked_up(matrix: Floats) -> Floats:
-            parts = (
-                codes[:size] @ matrix[slice(*span)] for codes, size, span in zip(points, sizes, spans, strict=True)
-            )
-            return np.concatenate(list(parts))
+            columns = zip(points, sizes, spans, strict=True)
+            return np.concatenate([codes[:size] @ matrix[slice(*span)] for codes, size, span in columns])
 
         return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
 
@@ -265,13 +263,10 @@ class ColumnConditionals:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All of it."""
-        facts = [[conditional.outputs, conditional.cells, conditional.width] for conditional in self.conditionals]
+        facts = [[part.outputs, part.cells, part.width] for part in self.conditionals]
         arrays: dict[str, NDArray[Any]] = {"order": np.array(self.order), "facts": np.array(facts)}
-        for place, conditional in enumerate(self.conditionals):
-            arrays |= {
-                f"given{place}": np.array(conditional.given, dtype=np.int64),
-                f"numbers{place}": conditional.parameters,
-            }
+        for place, part in enumerate(self.conditionals):
+            arrays |= {f"given{place}": np.array(part.given, dtype=np.int64), f"numbers{place}": part.parameters}
         return arrays
 
     @classmethod
@@ -322,9 +317,8 @@ class AutoregressiveModel:
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         for place, column in enumerate(self.conditionals.order):
             for some in self._portions(codes, place, rng):
-                codes[some, column] = systematic_by_row(
-                    self.conditionals.logits(column, codes[some].astype(np.int64)), rng
-                )
+                logits = self.conditionals.logits(column, codes[some].astype(np.int64))
+                codes[some, column] = systematic_by_row(logits, rng)
         return codes
 
     def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Integers]:
@@ -342,10 +336,7 @@ class AutoregressiveModel:
 
         One column after the other gets shifts that bring its mean probabilities over the sample to its target.
         """
-        conditionals, rng = (
-            self.conditionals,
-            np.random.default_rng(0),
-        )  # a public seed: the same values, the same model
+        conditionals, rng = self.conditionals, np.random.default_rng(0)  # public: equal values give the same model
         codes = np.zeros((SAMPLE_ROWS, len(self.sizes)), dtype=np.int64)
         for place, column in enumerate(conditionals.order):
             logits = conditionals.logits(column, codes)

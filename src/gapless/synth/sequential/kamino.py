@@ -19,6 +19,7 @@ from gapless.missing import Observed
 from gapless.model.neural.descent import Adam, CosineSchedule, PredictionTask, PredictionTraining, initial_parameters
 from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
 from gapless.privacy import PrivateTraining, Request, Sampled, Spend
+from gapless.privacy.budget import Loss
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
@@ -45,6 +46,12 @@ class TrainingPlan:
     steps: int
     clip: float
     learning_rate: float
+
+    def mechanism(self, loss: Loss, distance: Sampled, numbers: int) -> PrivateTraining:
+        """The training with the least noise that costs at most `loss`."""
+        return PrivateTraining.for_loss(
+            loss, distance, rate=self.rate, steps=self.steps, clip=self.clip, numbers=numbers
+        )
 
 
 TRAINING_PLANS = {"shared": TrainingPlan(0.1, 200, 2.0, 0.03), "columns": TrainingPlan(0.05, 100, 3.0, 0.04)}
@@ -145,9 +152,7 @@ def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[
     spend, several = fitting.prepare(), len(fitting.columns) > 1
     marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
-    points = tuple(
-        centered_points(marginal, c.size, c.extended_size) for marginal, c in zip(marginals, columns, strict=True)
-    )
+    points = tuple(centered_points(p, c.size, c.extended_size) for p, c in zip(marginals, columns, strict=True))
     shown = tuple(map(len, points))
     network = masked_network(shown, fitting.sizes, order, _hidden(kamino, fitting) if several else 0)
     numbers = initial_parameters(network, np.log(np.concatenate(marginals)), place=network.layers[0].shapes[0])
@@ -174,9 +179,7 @@ def _hidden(kamino: Kamino, fitting: FitContext) -> int:
         return kamino.hidden
     distance = Sampled(fitting.table.protect.at_most)
     course = _course(kamino)
-    training = PrivateTraining.for_loss(
-        fitting.grant.left, distance, rate=course.rate, steps=course.steps, clip=course.clip, numbers=1
-    )
+    training = course.mechanism(fitting.grant.left, distance, 1)
     return HIDDEN if training.std <= QUIET_NOISE * course.rate * max(1.0, fitting.total) else 0
 
 
@@ -200,28 +203,19 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
     distance = Sampled(fitting.table.protect.at_most)
     ahead: list[Request] = []
     for column, network in zip(nontrivial[1:], networks[1:], strict=True):
-        training = PrivateTraining.for_loss(
-            spend * ((1 - COLUMNS_SHARE) / (len(nontrivial) - 1)),
-            distance,
-            rate=course.rate,
-            steps=course.steps,
-            clip=course.clip,
-            numbers=sum(network.shapes),
-        )
+        part = spend * ((1 - COLUMNS_SHARE) / (len(nontrivial) - 1))
+        training = course.mechanism(part, distance, sum(network.shapes))
         reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
         ahead.append(Request(distance, reads, training, f"network for {names[column]}"))
     marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if ahead else spend, planned=ahead)
-    found = {
-        column: ColumnConditional((), size, size, WIDTH, np.log(marginals[column])) for column, size in enumerate(sizes)
-    }
+    found = {c: ColumnConditional((), size, size, WIDTH, np.log(marginals[c])) for c, size in enumerate(sizes)}
     table = fitting.prepared
     for place, (column, network) in enumerate(zip(nontrivial, networks, strict=True)):
         size, called = sizes[column], [names[other] for other in nontrivial[: place + 1]]
         if place:
             begin = initial_parameters(network, np.log(marginals[column]), place=sum(network.shapes) - size)
-            cells = PredictionTask(
-                given=tuple(range(place)), sizes=shown[place], targets=(place,), cells=(size,), coded=True
-            )
+            given = tuple(range(place))
+            cells = PredictionTask(given=given, sizes=shown[place], targets=(place,), cells=(size,), coded=True)
             rows = training_rows(
                 table,
                 _program(course, fitting, network, cells, begin=begin),
@@ -233,10 +227,8 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
             found[column] = ColumnConditional(shown[place], size, size, WIDTH, numbers)
         if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
             table = table.fill_column(names[column], found[column], given=called[:-1])
-    others = [column for column in order if column not in nontrivial]  # of one cell: no network gets them
-    return ColumnConditionals(
-        (*nontrivial, *others), tuple(found[column] for column in (*nontrivial, *others))
-    ), marginals
+    ordered = (*nontrivial, *(column for column in order if column not in nontrivial))  # no network gets the last ones
+    return ColumnConditionals(ordered, tuple(found[column] for column in ordered)), marginals
 
 
 def _notify_steps(fitting: FitContext, done: int, of: int, steps: int, step: int) -> None:
