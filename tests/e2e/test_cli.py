@@ -123,7 +123,7 @@ def test_a_file_in_utf_16_goes_all_the_way(folder, run_here):
     line = 'encoding = "utf-16"  # as the data are written\n'
     assert line in drafted
     assert drafted.replace(line, "") == plain
-    assert run_here("schema", "draft", "wide.csv", "--name", "people")[1] == drafted  # the first bytes tell
+    assert run_here("schema", "draft", "wide.csv", "--name", "people")[1] == drafted  # the first bytes decide
     _, plain, _ = run_here("check", "people.csv", "-s", "people.toml")
     code, checked, _ = run_here("check", "wide.csv", "-s", "people.toml", *wide)
     assert (code, checked) == (0, plain)
@@ -133,7 +133,7 @@ def test_a_file_in_utf_16_goes_all_the_way(folder, run_here):
     assert (code, "two-way distance" in out) == (0, True)
 
 
-def test_check_shows_the_holder_what_is_there(folder):
+def test_check_shows_violations_and_gaps_to_the_holder(folder):
     done = run("check", "people.csv", "-s", "people.toml", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert "FOR THE HOLDER'S EYES, not for release. 100 rows." in done.stdout
@@ -164,7 +164,7 @@ def test_check_helps_with_a_messy_spreadsheet(folder, run_here):
     assert "excel.csv is not separated by commas\n  Try: [table] separator = " in err
 
 
-def test_a_terminal_without_greek_letters_is_no_error(released):
+def test_a_terminal_without_greek_letters_works(released):
     done = subprocess.run(
         [PROGRAM, "check", "people.csv", "-s", "people.toml"],
         cwd=released,
@@ -198,7 +198,7 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert "ε = " in (out / "privacy.md").read_text(encoding="utf-8")
     assert json.loads((out / "ledger.json").read_text(encoding="utf-8"))["table"] == "people"
     assert "not finished" not in (out / "README.txt").read_text()
-    assert "*.ledger" not in (out / "README.txt").read_text()  # it lies beside the data
+    assert "*.ledger" not in (out / "README.txt").read_text()  # the ledger is beside the data
     assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json"}
     assert {"people.ledger", "people.ledger.seal"} <= {path.name for path in released.iterdir()}
 
@@ -554,7 +554,7 @@ def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
 
 
 def test_the_share_reported_as_left_can_be_spent(folder, run_here):
-    """Found by a new user: 66.67% was told as left, and refused with "asks for 66.67%, but 66.67% is left"."""
+    """Found by a new user: 66.67% was reported as left, and refused with "asks for 66.67%, but 66.67% is left"."""
     fit = ("fit", "people.csv", "-s", "people.toml", "-m", "independent")
     for share, expected in (("33.33333%", "left 66.66%"), ("66.67%", "Spent 100.00% of the budget, left 0.00%")):
         code, out, _ = run_here(*fit, "--epsilon", 1, "--delta", 0, "--spend", share, "-o", f"{share}.model")
@@ -596,7 +596,7 @@ def test_synth_ends_with_what_is_spent_and_left(folder, run_here):
     assert (parsed["spent"], parsed["left"], parsed["ledger"]) == (80, 20, "people.ledger")
 
 
-def test_a_refused_release_leaves_nothing_behind(folder, run_here):
+def test_a_refused_release_leaves_no_files(folder, run_here):
     assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", "p.ledger", "-o", "one")[0] == 0
     before = sorted(folder.rglob("*"))
     for spend in ((), ("--spend", "10%")):
@@ -626,7 +626,7 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     assert ((folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()) == paid
 
 
-def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(folder, run_here, monkeypatch):
+def test_a_release_is_finished_only_with_the_method_it_was_begun_with(folder, run_here, monkeypatch):
     begun = ("--method", "mst", "--missing", "observed")
     with monkeypatch.context() as patch:
         patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: 1 / 0)

@@ -22,7 +22,7 @@ from helpers.fast_methods import GANS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns(gl.Kamino):
-    """The other architecture, as a method of its own."""
+    """The other architecture, as a separate method."""
 
     architecture: str = "columns"
 
@@ -42,7 +42,7 @@ QUICK_GANS = {("misgan", "observed"), ("dpgan", "extended"), ("pategan", "extend
 
 
 def marked(method, *more):
-    """What has tests of its own, or much in common with others, and takes longer."""
+    """Cases that have separate tests, or much in common with others, and take longer."""
     slow = method == "columns" or (method in GANS and (method, *more[:1]) not in QUICK_GANS)
     return pytest.param(method, *more, marks=pytest.mark.slow) if slow else (method, *more)
 
@@ -310,7 +310,7 @@ def test_the_same_noise_gives_the_same_model_and_is_stamped(method, missing, tmp
         with fixed_noise(seed=5):
             models.append(fitted(method, missing, table))
         assert str(table.ledger.guarantee()).startswith("NOT PRIVATE")
-    if not missing.startswith("impute"):  # filling has chance of its own
+    if not missing.startswith("impute"):  # filling is random too
         assert np.array_equal(distribution(models[0], "color"), distribution(models[1], "color"))
 
 

@@ -106,7 +106,7 @@ def test_the_same_noise_gives_the_same_answers_and_diagnostics(people, url, tmp_
     assert answers[0] == answers[1] == answers[2]
 
 
-def test_what_needs_all_rows_is_refused_in_the_database_and_done_in_memory(people, url, tmp_path):
+def test_treatments_that_need_all_rows_are_refused_in_the_database_and_done_in_memory(people, url, tmp_path):
     _, database, held = tables(people, url, tmp_path)
     question = gl.Proportion("smoker == true", missing=gl.Knn(on=["age"]))
     with pytest.raises(gl.errors.EngineError, match="needs all rows in memory, but the engine sql does not hold them"):

@@ -54,10 +54,10 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
         ),
     ],
 )
-def test_what_is_not_declared_is_refused_before_a_ledger_is_made(
+def test_undeclared_options_are_refused_before_a_ledger_is_made(
     command, options, code, message, folder, run_here, monkeypatch
 ):
-    """A ledger's δ is for good: one that was made for a method that cannot use it would be in the way."""
+    """A ledger's δ cannot change, so a ledger for a method that cannot use it would be useless."""
     monkeypatch.setitem(METHODS, "chain", Chain)
     before = sorted(folder.iterdir())
     left, _, printed = run_here(

@@ -141,7 +141,7 @@ YES = pl.DataFrame({"smoker": [True, False] * 100, "asked": ["Yes", "No"] * 100}
         ),
     ],
 )
-def test_the_guide_asks_r_for_what_the_rows_hold(frame, columns, method, expected, tmp_path):
+def test_the_r_code_of_the_guide_fits_the_columns(frame, columns, method, expected, tmp_path):
     """Names that hold words of the template, levels that R reads as TRUE, columns that were counted alone."""
     table = gl.Table.read(frame, gl.Schema("t", columns))
     assert in_r(table, tmp_path, method=method) == expected
@@ -210,7 +210,7 @@ def test_an_unsupported_estimate_is_reported_at_a_terminal(folder, run_here):
     ("question", "code"),
     [("count()", 2), ("mean(nothing)", 2), ("mean(sex)", 2), ("mean(income) where age is missing", 2)],
 )
-def test_what_cannot_be_estimated_is_refused(question, code, folder, run_here):
+def test_impossible_estimates_are_refused(question, code, folder, run_here):
     run_here(*SYNTH)
     assert run_here("estimate", "out", question)[0] == code
 
@@ -244,7 +244,7 @@ def test_wrong_options_for_copies_are_refused_before_anything_is_spent(folder, m
     assert not (folder / "out").exists()
 
 
-def test_what_is_always_measured_is_asked_for_by_name(folder, run_here):
+def test_always_selects_sets_of_columns_by_name(folder, run_here):
     synth = [*SYNTH[:-2], "--always", "age+sex+income"]
     code, _, printed = run_here(*synth, "--method", "mst")
     assert (code, "mst cannot always measure a set of columns jointly" in printed, "leave --always out" in printed) == (

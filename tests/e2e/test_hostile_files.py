@@ -159,14 +159,14 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("epsilon", ["nan", "inf", "1e999", "-1"])
-def test_an_epsilon_that_is_none(epsilon, folder, run_here):
+def test_an_invalid_epsilon_is_refused(epsilon, folder, run_here):
     code, _, printed = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", epsilon, "--delta", 0)
     assert (code, printed.splitlines()[0][:12]) == (3, "BudgetError:")
     assert not (folder / "a.ledger").exists()
 
 
 @pytest.mark.parametrize("spend", ["nan", "inf", "1e999%", "9" * 5000, "-1"])
-def test_a_share_that_is_none(spend, folder, run_here):
+def test_an_invalid_share_is_refused(spend, folder, run_here):
     code, _, printed = run_here(
         "synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", "--delta", "0", "--spend", spend
     )

@@ -67,7 +67,7 @@ def fake():
 
 
 def model(synthesizer, schema=SCHEMA):
-    """A fit, and what tells two models apart."""
+    """A fit, and what distinguishes two models."""
 
     def act(table):
         found = synthesizer.fit(table, spend=table.ledger.share("90%"))
@@ -149,7 +149,7 @@ def run(name, table, journal):
 
 
 def stopping_after(turns):
-    """Crash as soon as so many batches of answers were kept."""
+    """Crash as soon as this number of batches of answers is kept."""
     kept, turn = Journal.write_answers, iter(range(1, 10**6))
 
     def keep(journal, answers):

@@ -91,7 +91,7 @@ def test_the_commands_of_the_readme_work_as_typed_and_print_what_it_shows(folder
 
 
 def test_the_last_line_of_the_demo_works_as_typed(tmp_path):
-    """As after `make demo`: the program lies in an environment that the shell does not know."""
+    """As after `make demo`: the program is in an environment that is not on the path of the shell."""
     home = tmp_path / "of the program"
     home.mkdir()
     (home / "gapless").symlink_to(Path(sys.executable).parent / "gapless")

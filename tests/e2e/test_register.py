@@ -24,7 +24,7 @@ may_be_missing = true
 PAID = ("--epsilon", 1, "--delta", 1e-6, "--spend", "10%")
 COUNT = ("--spend", "10%", "count()")
 
-# Reads a file under a ledger and pays: for several files, one after the other, when it is told to begin.
+# Reads a file under a ledger and pays: for several files, one after the other, when it gets the signal to start.
 CHILD = """
 import sys
 import gapless as gl
@@ -123,7 +123,7 @@ def test_a_release_from_a_read_only_folder_states_it(folder, run_here, monkeypat
     assert "could not be registered with this ledger" in statement
 
 
-def test_a_larger_unit_than_the_ledger_has_is_no_reason_for_a_false_number(folder, run_here):
+def test_a_larger_unit_than_the_ledger_has_gives_correct_numbers(folder, run_here):
     ask = ("ask", "big/2024.csv", "-s", "people.toml")
     for _ in range(2):  # two batches: the budget's promise holds, and no smaller one
         assert run_here(*ask, *PAID, "count()")[0] == 0

@@ -67,7 +67,7 @@ CHOICES = {
         ("--method", "mst", "--missing", "observed", "--spend", "40%", "--rows", "50"),
         {"method": "mst", "missing": gl.Observed(), "spend": "40%", "rows": 50},
     ),
-    "a method with a treatment of its own, which learns gaps": (
+    "a method with its own treatment, which learns gaps": (
         ("--method", "misgan", "--gaps", "as-observed"),
         {"method": "misgan", "gaps": "as-observed"},
     ),
@@ -217,7 +217,7 @@ def release_of_half(**more):
         return read_and_release("people.csv", schema(), "out", **PROMISE, method="mst", spend="50%", seed=7, **more)
 
 
-def test_a_release_that_stops_at_any_file_is_taken_up_for_free(folder, monkeypatch):
+def test_a_release_that_stops_at_any_file_resumes_for_free(folder, monkeypatch):
     with monkeypatch.context() as patch:
         written = crash_at(None, patch)
         release_of_half()
@@ -269,7 +269,7 @@ def test_a_release_whose_ledger_is_in_its_folder_is_resumed(monkeypatch):
     assert "people.ledger.runs" not in release.files
 
 
-def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger_only(monkeypatch):
+def test_a_release_resumes_with_a_spent_budget_and_only_under_its_ledger(monkeypatch):
     arguments = {"protect": gl.Rows(1), "method": "independent"}
     with monkeypatch.context() as patch:
         crash_at(3, patch)
@@ -379,7 +379,7 @@ def test_all_questions_can_be_answered_and_paid_for_or_none_is_asked(questions, 
 
 
 def test_the_unit_that_is_protected_decides_what_can_be_answered():
-    """More rows of a person than the schema says: what that leaves too little for is told before the first is paid."""
+    """With more rows per person than in the schema, an unaffordable question is refused before the first is paid."""
     people = opened(protect=gl.Rows(3), budget=gl.Budget(4.0, 0), ledger="three.ledger")
     with pytest.raises(gl.errors.BudgetError, match="ln 2"):
         ask_all(people, [gl.Count(), KNN], spend=people.ledger.share("60%"))
@@ -388,7 +388,7 @@ def test_the_unit_that_is_protected_decides_what_can_be_answered():
     assert len(ask_all(people, [gl.Count(), KNN], spend=people.ledger.share("60%"))) == 2
 
 
-def test_what_was_paid_for_is_handed_over_before_a_later_question_fails(monkeypatch):
+def test_paid_answers_are_handed_over_before_a_later_question_fails(monkeypatch):
     people, answered = opened(budget=gl.Budget(4.0, 0), ledger="pure.ledger"), []
 
     def fail(*_):

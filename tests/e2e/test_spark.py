@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def check(columns, frame, session):
-    """Several columns at once, each of its own cells: the same codes, row by row."""
+    """Several columns at once, each with different cells: the same codes, row by row."""
     schema = gl.Schema("t", columns)
     here = encode([frame], schema.finest).columns
     there = materialize(Spark.read(SparkSource(spark_frame(session, frame)), schema.finest)).columns
@@ -33,7 +33,7 @@ def check(columns, frame, session):
 
 
 def columns_of(declared, cells_of):
-    """Columns that take any cell, each with cells of its own, and a number of the row."""
+    """Columns that take any cell, each with different cells, and a number of the row."""
     chosen = {name: column for name, column in declared.items() if column.may_be_missing and column.outside != "refuse"}
     cells = {name: cells_of(name, column) for name, column in chosen.items()}
     rows = max(map(len, cells.values()))

@@ -194,7 +194,7 @@ def test_an_unfinished_release_is_refused(release):
     assert verify_release(release).problems[0] == "the release is not finished"
 
 
-def test_what_is_no_release_is_refused(tmp_path):
+def test_a_folder_that_is_no_release_is_refused(tmp_path):
     with pytest.raises(
         gl.errors.ReadError, match=r"manifest\.json: No such file or directory\n  Try: name a folder made by"
     ):
@@ -280,7 +280,7 @@ def test_each_value_of_a_manifest_and_of_a_ledgers_copy_is_checked(name, release
 
 
 @pytest.mark.parametrize("epsilon", ['""', "[]", "{}", "null", "1e999", "NaN", "[" * 100_000])
-def test_a_copy_of_a_ledger_with_a_promise_that_is_none(epsilon, release):
+def test_a_copy_of_a_ledger_with_an_invalid_promise_is_found(epsilon, release):
     text = (release / "ledger.json").read_text()
     (release / "ledger.json").write_text(re.sub(r'"delta": [^,]*,\s*"basis"', f'"delta": {epsilon}, "basis"', text))
     sign(release)

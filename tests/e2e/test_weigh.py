@@ -89,7 +89,7 @@ def test_wrong_options_are_refused_before_anything_is_spent(folder):
 
 
 def test_evaluate_counts_by_weights_under_a_drafted_schema(folder, run_here):
-    """Found by review: bins that are learned for the comparison took the weights away, and nobody was told."""
+    """Found by review: bins that are learned for the comparison removed the weights without a message."""
     assert run_here("schema", "draft", "people.csv", "-o", "draft.toml")[0] == 0
     draft = (folder / "draft.toml").read_text(encoding="utf-8")
     assert 'bins = "learned"' in draft

@@ -53,23 +53,23 @@ def _letter_width(letter: str) -> float:
     return 0.42 if letter in _NARROW else 1.0 if letter in _WIDE else 0.66 if letter in _USUAL else 0.84
 
 
-def shorten(text: str, room: float, *, ends: bool = False) -> str:
+def shorten(text: str, width: float, *, ends: bool = False) -> str:
     """Shorten a text to a width in pixels: to its beginning, or with `ends` to its two ends.
 
     >>> shorten("chinstrap penguin", 70), shorten("chinstrap penguin", 70, ends=True)
     ('chinstra…', 'chin…uin')
     """
-    if text_width(text) <= room:
+    if text_width(text) <= width:
         return text
     for many in range(min(len(text) - 1, _MOST_LETTERS), 0, -1):
         tail = many // 2 if ends else 0
         cut = f"{text[: many - tail]}…{text[len(text) - tail :]}"
-        if text_width(cut) <= room:
+        if text_width(cut) <= width:
             return cut
     return "…"
 
 
-def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
+def labels(cells: Sequence[str], width: float = 126.0) -> list[str]:
     """Return short labels that differ: ranges of dates become years, months and days, or their start.
 
     >>> labels(["2020-01-01..2020-12-31", "2021-01-01..2022-12-31"])
@@ -86,7 +86,7 @@ def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
     fewer = []
     for cell, span in zip(cells, spans, strict=True):
         if span is None:
-            fewer.append(shorten(cell, room))
+            fewer.append(shorten(cell, width))
             continue
         first, last = span.groups()
         if years:
@@ -94,7 +94,7 @@ def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
         else:
             fewer.append(f"{first}..{last[5:]}" if within else f"from {first}")
     return [
-        shorten(cell, room, ends=True) if fewer.count(label) > 1 else label
+        shorten(cell, width, ends=True) if fewer.count(label) > 1 else label
         for label, cell in zip(fewer, cells, strict=True)
     ]
 

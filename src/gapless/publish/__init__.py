@@ -2,7 +2,7 @@
 
 from gapless.publish.balance import Balance, notify_cautions
 from gapless.publish.folder import model_of, rows_file
-from gapless.publish.making import (
+from gapless.publish.releases import (
     ModelFile,
     Release,
     ReleaseOptions,
@@ -11,8 +11,8 @@ from gapless.publish.making import (
     release,
     save_model,
 )
-from gapless.publish.verifying import Verification, verify_release
-from gapless.publish.weighing import WeightedFile, check_weighing, weigh
+from gapless.publish.verification import Verification, verify_release
+from gapless.publish.weighted_file import WeightedFile, check_weighing, weigh
 
 __all__ = [
     "Balance",

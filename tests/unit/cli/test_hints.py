@@ -233,7 +233,7 @@ FLAGS = {
 
 
 def has_option(hint):
-    """Whether the command line has a form of its own for one of the alternatives."""
+    """Whether the command line has a separate form for one of the alternatives."""
     return any(
         to_cli_hint(Hint(*parts)) != str(Hint(*parts)) or not PYTHON.search(Hint(*parts)) for parts in hint.alternatives
     )

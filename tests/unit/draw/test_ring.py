@@ -3,7 +3,7 @@
 from gapless.draw.ring import MOST_LINES, legend_kinds, ring
 
 
-def test_names_that_are_tied_stand_side_by_side_and_the_weakest_of_many_lines_are_left_out():
+def test_connected_names_are_neighbours_and_the_weakest_of_many_lines_are_left_out():
     drawn = ring("title", list("abcd"), [(0, 2, 0.9), (1, 3, 0.8)], labels=list("abcd"), legend=[])
     places = {drawn.index(f"<title>{name}</title>"): name for name in "abcd"}
     around = "".join(places[place] for place in sorted(places))

@@ -95,8 +95,8 @@ def test_frames_and_paths_need_a_schema(tmp_path):
         gl.compare(truth, gl.Table(letters_schema((2,)), [np.array([0])], rows=1))
 
 
-def test_a_second_sample_of_the_truth_is_what_a_score_is_measured_by():
-    """Another sample reaches about what is told, one of shuffled cells does not."""
+def test_a_score_is_measured_by_a_second_sample_of_the_truth():
+    """Another sample reaches about the reported score; shuffled cells do not."""
     truth, second = people(4000, 0), people(1000, 1)
     bad = gl.Table(SCHEMA, [np.minimum(codes, 1) for codes in second.codes], rows=1000)
     result, worse = gl.compare(truth, second), gl.compare(truth, bad)

@@ -17,7 +17,7 @@ def test_a_release_is_begun_as_soon_as_something_is_kept_in_it(tmp_path):
         rows_file(tmp_path)
 
 
-def test_a_folder_that_stays_empty_goes_again_and_one_with_other_files_is_refused(tmp_path):
+def test_an_empty_folder_is_removed_and_one_with_other_files_is_refused(tmp_path):
     folder = tmp_path / "a" / "b"
     with open_folder(folder, tmp_path / "people.ledger"):
         assert folder.is_dir()

@@ -30,7 +30,7 @@ def test_shares_with_and_without_weights_and_the_rows_in_effect(tmp_path):
     assert not re.search("<script|https?://(?!www.w3.org)", page)
 
 
-def test_weights_that_leave_few_rows_are_warned_of(tmp_path):
+def test_weights_that_leave_few_rows_have_a_warning(tmp_path):
     with pytest.warns(gl.weights.FewRowsWarning):
         weights = gl.weights.Weights(np.eye(100)[3], method="by hand")
     _, page = drawn(weights, tmp_path)

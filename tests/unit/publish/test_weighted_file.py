@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.publish.weighing import check_weighing
+from gapless.publish.weighted_file import check_weighing
 from gapless.testing import fixed_noise
 
 SCHEMA = gl.Schema("people", [gl.Categorical("sex", ["F", "M"]), gl.Boolean("smoker")])

@@ -5,7 +5,7 @@ from unittest import mock
 import polars as pl
 
 import gapless as gl
-from gapless.publish import making
+from gapless.publish import releases
 from gapless.synth import fitted
 from gapless.testing.audit import letters_schema
 from helpers.read_and_release import read_and_release
@@ -14,7 +14,7 @@ from helpers.read_and_release import read_and_release
 def test_a_release_with_more_rows_than_are_drawn_at_once_is_written_part_by_part(tmp_path):
     rows = [("a", "b"), ("b", "c"), (None, "a")] * 50
     frame = pl.DataFrame(rows, schema=["x0", "x1"], orient="row")
-    with mock.patch.object(making, "PART_ROWS", 100), mock.patch.object(fitted, "PART_ROWS", 100):
+    with mock.patch.object(releases, "PART_ROWS", 100), mock.patch.object(fitted, "PART_ROWS", 100):
         release = read_and_release(
             frame,
             letters_schema([2, 3]),

@@ -1,4 +1,4 @@
-"""Folders that are no release are told from releases that were changed."""
+"""Folders that are no release are refused, and changed releases have problems."""
 
 import pytest
 
