@@ -115,7 +115,7 @@ def test_one_pair_of_columns_in_a_private_comparison_is_told_as_such(tmp_path):
     people = private(rows, TWO, tmp_path, budget=gl.Budget(50.0, 0))
     fake = gl.Table.read(pl.DataFrame(rows, schema=["x", "y"], orient="row"), TWO)
     result = gl.evaluate.compare_private(people, fake, spend=people.ledger.share("50%"))
-    assert "distance of 1 pair of columns, noise" in result["two-way distance"].about
+    assert "distance of 1 pair of columns, corrected for noise" in result["two-way distance"].about
     assert "distance of 2 columns, noise" in result["one-way distance"].about
     model = gl.Independent().fit(people.select(["x"]), spend=people.ledger.left)
     assert repr(model) == "<FittedModel by independent of 'two': 1 column>"

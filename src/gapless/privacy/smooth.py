@@ -70,7 +70,8 @@ class SmoothCauchy(RecordedMechanism):
             object.__setattr__(self, name, float(getattr(self, name)))  # plain: the noise drawn is the noise charged
         if 4 * self.exponent not in QUARTERS:
             raise BudgetError(
-                f"exponent must be a multiple of 1/4 from 2 to 16, got {self.exponent}", hint="pass exponent=2.25"
+                f"exponent must be a multiple of 1/4 from 2 to 16, got {self.exponent}",
+                hint=Hint("pass ", Argument("exponent", 2.25)),
             )
         if not (0 < self.alpha < math.inf and 0 < self.grid < math.inf):
             raise BudgetError(

@@ -16,6 +16,7 @@ from gapless.cli.hints import ARGUMENTS, CALLS, OPTIONS, TREATMENTS, to_cli_hint
 from gapless.data import neighbors, sums, training
 from gapless.errors import Argument, Call, Hint
 from gapless.model.marginal import Measurement
+from gapless.privacy.smooth import SmoothCauchy
 from gapless.synth.fitted import FittedModel
 from helpers.package_sources import sources
 
@@ -62,7 +63,7 @@ NOTES = ("inference.pooling",)  # what they say of results is written as hints a
 # Where the names that hints use are: what users import, and what only the library itself passes to each other.
 MODULES = (gl, data, evaluate, missing, privacy, query, synth, weights, neighbors, sums, training)
 INSTANCES = {"table": gl.PrivateTable, "people": gl.PrivateTable, "ledger": gl.Ledger, "model": FittedModel}
-INTERNAL = (Measurement, privacy.PrivateTraining, privacy.TeacherVotes, training.training_rows)
+INTERNAL = (Measurement, SmoothCauchy, privacy.PrivateTraining, privacy.TeacherVotes, training.training_rows)
 
 # Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
 ONLY_IN_PYTHON = """
@@ -70,12 +71,16 @@ data.checks: read it with Table.read(…), if the data are public
 data.checks: read it with gapless.read(…, protect=Rows(1), budget=…)
 data.filling: use FromModel(MST()), or use FromModel(load("people.model"))
 data.io.reading: pass Schema.read("people.toml")
-data.private_table: ask Mean("income"), or several questions
+data.neighbors: pass columns that may be missing as targets=
 data.private_table: ask Mean("income"), or read text with parse_question("mean(income)")
+data.private_table: ask Mean("income"), or several questions
 data.private_table: pass a schema from Schema.read("people.toml")
-data.private_table: pass rows="observed", or pass rows="extended"
+data.private_table: pass columns without gaps as given=
+data.private_table: pass lowest="?" and highest="?"
+data.sums: pass a finite low= below a finite high=
 data.sums: use plain_sum(…), which fills nothing
-data.training: take gaps as further codes, except in the columns of needs=
+data.training: pass a program that takes gaps as further codes, except in the columns of needs=
+data.workload: use people.marginal(…) to count the rows that break it
 evaluate.comparison: pass schema=Schema.read("people.toml")
 evaluate.private_comparison: pass pairs=[("age", "sex")]
 evaluate.private_comparison: use compare(…), if the truth is public
@@ -93,19 +98,21 @@ model.marginal: pass finite counts, and noise_std= of 0 or more
 privacy.assumptions: pass columns="independent", or pass columns="dependent"
 privacy.budget: pass Rows(1), or the largest number of rows that one person has
 privacy.private: release something from it: Independent().fit(…, spend=…)
-privacy.sgd: pass numbers= of the program
-privacy.teachers: pass teachers= of the program, and the shape of its answers
+privacy.sgd: pass numbers="?"
+privacy.smooth: pass exponent=2.25
+privacy.teachers: pass teachers="?" and the shape of the program's answers
+query.ask: pass Schema.read("people.toml")
+query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
 query.hot_deck: use people.ask(…)
-query.ask: pass Schema.read("people.toml")
 query.questions: pass by="sex", or leave by= out
 query.treatments: use people.ask(…)
-query.ask: pass a list, such as [Count(), Mean("income")]
+synth.marginal.aim: pass workload={("age", "sex"): 1.0}
+weights.calibration: use LogReg().fit(…), which takes two public tables
 weights.discriminators: pass noise="knorm"
 weights.discriminators: pass what MisGAN().fit(…) returns
 weights.weighted_learners: pass positive="?", to predict this cell by a logistic regression
 weights.weighted_learners: use table.ask(Mean(…), spend=…)
-weights.calibration: use LogReg().fit(…), which takes two public tables
 """
 
 

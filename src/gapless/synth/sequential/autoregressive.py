@@ -298,7 +298,7 @@ class AutoregressiveModel:
         ):
             raise ModelError(
                 f"conditionals must be SharedConditionals or ColumnConditionals, not {type(found).__name__}",
-                hint="use a model that Kamino fitted",
+                hint="use a model that the method kamino fitted",
             )
 
     @property
