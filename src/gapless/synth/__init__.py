@@ -1,7 +1,7 @@
 """Synthesizers by family: marginal, sequential, adversarial.
 
-A new one is a file in its family, an import here, and its name in METHODS, which the command line and the conformance
-suite (tests/e2e/test_conformance.py) read.
+To add one, write a file in its family, import it here, and add it to METHODS. The command line and the conformance
+suite (tests/e2e/test_conformance.py) read METHODS.
 """
 
 from __future__ import annotations
@@ -22,24 +22,9 @@ from gapless.synth.marginal.mst import MST
 from gapless.synth.marginal.privbayes import PrivBayes
 from gapless.synth.sequential.kamino import Kamino
 
-METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method
-    for method in (
-        Independent,
-        PrivBayes,
-        MST,
-        AIM,
-        Mixture,
-        Kamino,
-        MisGAN,
-        DPGAN,
-        DPCGAN,
-        DPCTGAN,
-        DPautoGAN,
-        PATEGAN,
-        Auto,
-    )
-}
+_MARGINAL = (Independent, PrivBayes, MST, AIM, Mixture)
+_ADVERSARIAL = (MisGAN, DPGAN, DPCGAN, DPCTGAN, DPautoGAN, PATEGAN)
+METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (*_MARGINAL, Kamino, *_ADVERSARIAL, Auto)}
 
 # Treatments of gaps by their names on the command line: some take a method.
 TREATMENTS: dict[str, Callable[[], Missing]] = STRATEGIES | {

@@ -70,15 +70,10 @@ class Facts:
     edges: tuple[tuple[int, int], ...] = ()
     broken: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    @property
-    def private(self) -> bool:
-        """Whether the fit was private; False if it used test noise."""
-        return self.guarantee.private
-
     def to_json(self) -> dict[str, Any]:
         """Return the facts as JSON for a model file."""
         content = asdict(self)
-        if not self.private:
+        if not self.guarantee.private:
             content["guarantee"]["epsilon"] = None  # JSON has no infinity
         return content
 
@@ -188,7 +183,7 @@ class FittedModel:
     @property
     def private(self) -> bool:
         """Whether the fit was private; False if it used test noise."""
-        return self.facts.private
+        return self.facts.guarantee.private
 
     @one_thread()
     def sample(
@@ -588,17 +583,12 @@ class FittedModel:
                 name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")
             }
             parts[part] = kind.from_arrays(held) if kind and (held or part in head) else None
+        parts["measurements"] = parts.pop("evidence")  # an older name, which files keep
         schema = Schema.from_toml(head["schema"])
         places = enumerate(schema.names)
         counts = {name: arrays[f"inside/{place}"] for place, name in places if f"inside/{place}" in arrays}
-        return cls(
-            schema,
-            total=head["total"],
-            facts=Facts.from_json(head["facts"]),
-            within_bin_counts=counts,
-            measurements=parts.pop("evidence"),
-            **parts,
-        )
+        facts = Facts.from_json(head["facts"])
+        return cls(schema, total=head["total"], facts=facts, within_bin_counts=counts, **parts)
 
 
 def _seed_of(seed: int, part: int) -> int:

@@ -64,13 +64,23 @@ class LearnedModel(NamedTuple):
 
 
 class LearnOptions(NamedTuple):
-    """Options for learning; see `Measurements.learn`."""
+    """Options for learning a model from tables.
 
-    seed: int
-    follow_noise: bool
-    loose_gap_rates: bool
-    start: LearnedModel | None
-    progress: Progress | None
+    Attributes:
+        seed: of the random numbers in learning; public, so that the same tables give the same model.
+        follow_noise: whether to fit the noisy tables exactly. A model for rows stops where noise explains the
+            residuals. That shrinks columns towards independence, a bias that no interval shows. Copies show noise.
+        loose_gap_rates: whether the gap rates of a mixture move faster. Other models have none.
+        start: a model of similar tables, learned with `follow_noise`, as a warm start for a mixture. Other models
+            start cold: they are as fast, and a cell that became empty would stay empty.
+        progress: called with how much is done, and of how much.
+    """
+
+    seed: int = 0
+    follow_noise: bool = False
+    loose_gap_rates: bool = False
+    start: LearnedModel | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -181,33 +191,13 @@ class Measurements:
         counts, noise_std = self.column_counts(schema, column)
         return bool(1.96 * noise_std >= counts[: schema.columns[column].size].mean())
 
-    def learn(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        follow_noise: bool = False,
-        loose_gap_rates: bool = False,
-        start: LearnedModel | None = None,
-        progress: Progress | None = None,
-    ) -> LearnedModel:
-        """Learn the model from these tables.
-
-        Args:
-            schema: of the table.
-            seed: of the random numbers in learning; public, so that the same tables give the same model.
-            follow_noise: whether to fit the noisy tables exactly. A model for rows stops where noise explains the
-                residuals. That shrinks columns towards independence, a bias that no interval shows. Copies show noise.
-            loose_gap_rates: whether the gap rates of a mixture move faster. Other models have none.
-            start: a model of similar tables, learned with `follow_noise`, as a warm start for a mixture. Other models
-                start cold: they are as fast, and a cell that became empty would stay empty.
-            progress: called with how much is done, and of how much.
-        """
-        learned = LEARNERS[self.kind](self, schema, LearnOptions(seed, follow_noise, loose_gap_rates, start, progress))
+    def learn(self, schema: Schema, **options: Any) -> LearnedModel:
+        """Learn the model from these tables; `options` are the fields of `LearnOptions`."""
+        learned = LEARNERS[self.kind](self, schema, LearnOptions(**options))
         return learned._replace(measurements=self)
 
     def within_bin_counts(self, schema: Schema, *, follow_noise: bool = False) -> dict[str, Floats]:
-        """Estimate the nonnegative counts of the cells of columns with learned bins; `follow_noise` as in `learn`."""
+        """Estimate the nonnegative cell counts of columns with learned bins; `follow_noise` as in `LearnOptions`."""
         return {
             schema.names[column]: nonnegative_counts(levels, noise_std, follow_noise=follow_noise)
             for column, (levels, noise_std) in self._hierarchies.items()

@@ -39,16 +39,16 @@ class MarginalSelection(FitContext):
         self.candidates: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
-        _, between, _ = constraints_of(self.schema, self.within_bin_counts)
-        # Rules whose columns fit into one table become structural zeros; sampling enforces the others.
-        self._between = [rule for rule in between if math.prod(self.sizes[c] for c in rule.columns) <= cap_cells]
 
     def offer(self, marginals: Iterable[Marginal]) -> None:
         """Set the candidates: the marginals that are small enough. Refuse a column that is in none of them."""
         self.candidates = within_cap(self, marginals, self.cap_cells)
-        # Always measured: every column, and the columns that a rule between rows names together.
-        together = dict.fromkeys(rule.columns for rule in self._between)
-        self._always = [*self.columns, *self.nontrivial(together)]
+        # Rules between rows whose columns fit into one table become structural zeros; sampling enforces the others.
+        _, between, _ = constraints_of(self.schema, self.within_bin_counts)
+        in_rules = dict.fromkeys(
+            r.columns for r in between if math.prod(self.sizes[c] for c in r.columns) <= self.cap_cells
+        )
+        self._always = [*self.columns, *self.nontrivial(in_rules)]
 
     def prepare(self) -> Loss:
         """Treat the gaps, count the candidates, and return the loss that is left. Call it after all public refusals."""
