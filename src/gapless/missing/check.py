@@ -1,4 +1,4 @@
-"""A look at one's own data before a release: for the holder's eyes, never for publication."""
+"""Checks of data by their holder before a release. The results are exact and not for publication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gapless.types import whole
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How often two columns are missing together, and whether more often than chance would have it.
+    """How often two columns are missing together, compared with independent gaps.
 
     Attributes:
         column: a column.
@@ -46,7 +46,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """How often each column is missing, and which columns are missing together. Exact: NOT for release."""
+    """The gap rates of columns, and the columns that are missing together. Exact: NOT for release."""
 
     columns: tuple[str, ...]
     rows: int
@@ -68,8 +68,8 @@ class Patterns:
             return "  no gaps at all"
         lines = [f"  {'rows':>9}  {'share':>6}  " + " ".join(f"{i:>2}" for i in range(1, len(gappy) + 1))]
         for missing, count in self.frequent:
-            marks = " ".join(" ·" if name in missing else " ■" for name in gappy)
-            lines.append(f"  {count:>9}  {100 * count / max(1, self.rows):>5.1f}%  {marks}")
+            symbols = " ".join(" ·" if name in missing else " ■" for name in gappy)
+            lines.append(f"  {count:>9}  {100 * count / max(1, self.rows):>5.1f}%  {symbols}")
         if self.different > len(self.frequent):
             lines.append(f"  … and {plural(self.different - len(self.frequent), 'rarer pattern')}")
         lines.append("  columns: " + ", ".join(f"{i} {name}" for i, name in enumerate(gappy, 1)))
@@ -85,7 +85,7 @@ def patterns(table: Table, *, most: int = 12) -> Patterns:
 
 
 def patterns_of(names: tuple[str, ...], gaps: Sequence[NDArray[np.bool_]], rows: int, *, most: int = 12) -> Patterns:
-    """The same from one flag for each cell."""
+    """Describe gaps from one flag for each cell."""
     rates = {name: float(gap.mean()) if rows else 0.0 for name, gap in zip(names, gaps, strict=True)}
     different, counts = _distinct(gaps, rows)
     order = np.argsort(-counts, kind="stable")[:most]
@@ -99,8 +99,8 @@ def patterns_of(names: tuple[str, ...], gaps: Sequence[NDArray[np.bool_]], rows:
 def _pairs(names: tuple[str, ...], different: NDArray[np.bool_], counts: NDArray[np.int64]) -> Iterator[Pair]:
     """Co-missingness, from the different patterns and their counts."""
     rows = max(1, int(counts.sum()))
-    marks = different.astype(np.float64)
-    both = marks.T @ (marks * counts[:, None]) / rows
+    indicators = different.astype(np.float64)
+    both = indicators.T @ (indicators * counts[:, None]) / rows
     rate = np.diag(both)
     spread = np.sqrt(np.outer(rate * (1 - rate), rate * (1 - rate)))
     extra = both - np.outer(rate, rate)
@@ -110,7 +110,7 @@ def _pairs(names: tuple[str, ...], different: NDArray[np.bool_], counts: NDArray
 
 
 def _distinct(gaps: Sequence[NDArray[np.bool_]], rows: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """The different patterns and how many rows have each; a pattern is packed into bytes to be compared."""
+    """The different patterns and the number of rows of each. Patterns are packed into bytes to compare them."""
     if rows == 0:
         return np.zeros((0, len(gaps)), dtype=np.bool_), np.zeros(0, dtype=np.int64)
     packed = np.packbits(np.stack(gaps, axis=1), axis=1)
@@ -119,9 +119,9 @@ def _distinct(gaps: Sequence[NDArray[np.bool_]], rows: int) -> tuple[NDArray[np.
     return np.stack([gap[first] for gap in gaps], axis=1), counts
 
 
-CROWDED = 0.5  # of the rows in one bin of several values: what a release says of them is where the bin lies
-FREQUENT = 0.15  # of the rows with one value, which its bin makes one of many
-HIDDEN_VALUES_HINT = 'bins = "learned" in the schema, or edges from a codebook that part these values'
+CROWDED = 0.5  # share of rows in one bin of several values, of which a release shows only the bin
+FREQUENT = 0.15  # share of rows with one value that shares its bin with others
+HIDDEN_VALUES_HINT = 'write bins = "learned" in the schema, or edges from a codebook that separate these values'
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +132,13 @@ class ColumnCheck:
     kind: str
     gaps: int
     outside: int
-    unreadable: int  # those among them that are no value at all: they become gaps, or are refused
+    unreadable: int  # cells outside that are no values: they become gaps, or are refused
     empty: int  # empty cells in a column that may not be missing
     rule: str
     examples: tuple[str, ...]  # a few cells outside the schema, unreadable ones first
-    advice: str  # how such cells must be written, if that can be told
+    advice: str  # how to write such cells, if known
     refused: bool  # whether reading this column for a release would be refused
-    hidden: str  # a sentence, if a bin hides where most of the values lie, else nothing
+    hidden: str  # a sentence if a bin hides frequent values, else empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,11 @@ class Check:
 
 
 def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
-    """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
+    """Check data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
     frame = load_frame(data, schema, encoding=encoding, for_holder=True)
     check_names(frame.columns, schema)
     by_rules = cut_schema(schema, {}, 1)
-    possible_cells(by_rules)  # refuses rules that cannot be read, or that no row keeps
+    possible_cells(by_rules)  # refuses rules that cannot be parsed, or that no row can keep
     checked, gaps, codes = [], [], []
     for column in schema.columns:
         cells = classify(frame[column.name], column)
@@ -204,7 +204,7 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
 
 
 def crowded_bin(column: Column, shares: Sequence[float]) -> int | None:
-    """The bin of several values that holds more than half of the rows, if there is one and bins are not learned.
+    """The bin of several values that has more than half of the rows. None if there is none or bins are learned.
 
     >>> crowded_bin(Integer("votes", bounds=(0, 99), bins=10), [0.94, 0.06, *[0.0] * 8])
     0
@@ -212,17 +212,17 @@ def crowded_bin(column: Column, shares: Sequence[float]) -> int | None:
     if not isinstance(column, BinnedColumn) or not len(shares) or column.has_learned_bins:
         return None
     fullest = int(np.argmax(shares))
-    return fullest if shares[fullest] > CROWDED and _several(column, fullest) else None
+    return fullest if shares[fullest] > CROWDED and _has_several_values(column, fullest) else None
 
 
-def _several(column: BinnedColumn, code: int) -> bool:
+def _has_several_values(column: BinnedColumn, code: int) -> bool:
     """Whether a bin has more than one value."""
     first, last = column.bin_ranges()
     return bool(code < column.values_size and first[code] < last[code])
 
 
 def _hidden(seen: pl.Series, column: Column, codes: NDArray[np.integer]) -> str:
-    """Whether a bin hides where most values of a column lie, or one frequent value among others."""
+    """A sentence if one bin contains most values of a column, or hides a frequent value among others."""
     if not isinstance(column, BinnedColumn) or not len(codes) or column.has_learned_bins:
         return ""
     shares = np.bincount(codes, minlength=column.size)[: column.values_size] / len(codes)
@@ -231,7 +231,7 @@ def _hidden(seen: pl.Series, column: Column, codes: NDArray[np.integer]) -> str:
     texts = seen.cast(pl.String).str.strip_chars()
     value, rows = texts.value_counts(sort=True).row(0)
     code = int(codes[texts.to_numpy() == value][0])
-    if rows / len(codes) < FREQUENT or not _several(column, code):
+    if rows / len(codes) < FREQUENT or not _has_several_values(column, code):
         return ""
     return (
         f"{rows / len(codes):.0%} of the rows are {value} in {column.name}, one value of the bin {column.cells[code]}"
@@ -244,7 +244,7 @@ def _examples(series: pl.Series, *chosen: NDArray[np.bool_]) -> tuple[str, ...]:
 
 
 def _advice(column: Column, examples: tuple[str, ...]) -> str:
-    """What a spreadsheet may have done to these cells."""
+    """How to write these cells, if a spreadsheet may have changed them."""
     if isinstance(column, Date | DateTime):
         other = any(re.match(r"\d+[./]\d|\d+-\d+-\d{4}", text) for text in examples)
         written = column.format or '2024-12-31, or as it says: format = "%d.%m.%Y"'

@@ -3,8 +3,8 @@ r"""The gaps of a private table, described under a budget: rates, frequent patte
 **Rates.** For every column that may be missing the counts of observed and missing cells.
 
 **Patterns.** The histogram of all patterns of gaps; where more than 16 columns may be missing it grows block by block
-of columns, each step among the most frequent beginnings found so far. A pattern is listed if its count is beyond all
-that noise alone would show: no pattern that no row has is listed, with a probability of 95 %.
+of columns, each step among the most frequent beginnings found so far. A pattern is listed if its count exceeds
+a bound on the noise: with probability 95 % every listed pattern has a row.
 
 **Are gaps completely at random?** If so, whether a cell of column g is missing does not depend on the value in another
 column c, among rows observed on c. From the noisy counts :math:`t_{1x}` (missing) and :math:`t_{0x}` (observed) of rows
@@ -13,15 +13,15 @@ with cell x of c, with :math:`\hat r` the share of missing cells,
 .. math:: Q = \sum_x (t_{1x} - \hat r\,(t_{0x} + t_{1x}))^2 / v_x, \qquad
           v_x = \hat n_x \hat r (1 - \hat r) + \sigma^2 (\hat r^2 + (1 - \hat r)^2)
 
-grows with the dependence. Its law if there is none comes from simulation: counts as estimated, gaps drawn with the same
-probability everywhere, noise as it was added. P-values are multiplied by the number of such tables (Bonferroni), so
-that some table is called dependent by mistake with a probability of about 5 % at the most.
+grows with the dependence. Its distribution under independence is simulated: estimated counts, gaps with the same
+probability everywhere, and noise as it was added. P-values are multiplied by the number of tables (Bonferroni). So the
+probability of any false alarm is at most about 5 %.
 
-What the check cannot see: dependence on the missing value itself, which no data can show; dependence on several columns
-at once; and anything smaller than what is reported as `detectable`. That columns are missing together is in the
-patterns; it does not contradict "completely at random".
+The check cannot detect dependence on the missing value itself, which no data can show. It cannot detect dependence on
+several columns at once, nor any association smaller than `detectable`. The patterns show which columns are missing
+together; this does not contradict "completely at random".
 
-How often cells are missing, paid for: the only way from the data to an assumption about gaps.
+`gap_rates` estimates how often cells are missing, and pays for it. This is the only way from data to an assumption.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ RATES_SHARE, PATTERNS_SHARE = 0.2, 0.3  # of the budget; the rest is for the che
 LEVEL = 0.05  # the probability of a false alarm, for all patterns together and for all tables of the check together
 POWER = 0.8
 AT_ONCE = 16  # columns whose patterns are counted in one histogram
-BLOCK = 12  # columns of a step, where there are more
-KEPT = 64  # beginnings that are followed, and patterns that are listed at the most
-MOST_CELLS = 12  # of a column in the check: neighbouring cells are merged
-MOST_TABLES = 1500  # of the check; where there would be more, as many spread evenly over all
+BLOCK = 12  # columns of a step if there are more
+MAX_PATTERNS = 64  # that are continued in the next step, or listed
+MAX_CELLS = 12  # of a column in the check: neighbouring cells are merged
+MAX_TABLES = 1500  # of the check: if there are more, a subset is spread evenly over all
 DRAWS = 999
 
 
@@ -127,7 +127,7 @@ class GapReport:
 
     def _picture(self) -> list[str]:
         if not self.patterns:
-            return ["  none is frequent enough to be told from noise"]
+            return ["  none is frequent enough to be distinguished from noise"]
         lines = [f"  {'rows':>9}  " + " ".join(f"{i:>2}" for i in range(1, len(self.columns) + 1))]
         for missing, count in self.patterns[:12]:
             lines.append(f"  {count:>9.0f}  " + " ".join(" ·" if name in missing else " ■" for name in self.columns))
@@ -148,10 +148,10 @@ class GapReport:
             f"  {link.gaps_of} on {link.on}: association {link.association:.2f}, p = {link.p_value:.2g}"
             for link in found[:12]
         ]
-        return [*lines, f"  {self._reach()}"]
+        return [*lines, f"  {self._detectable_range()}"]
 
-    def _reach(self) -> str:
-        """What the check could see at this noise, over all pairs of columns."""
+    def _detectable_range(self) -> str:
+        """The associations that the check can detect at this noise, over all pairs of columns."""
         reach = [link.detectable for link in self.links]
         best, worst = min(reach), max(reach)
         if best > 1:
@@ -175,13 +175,16 @@ def describe_gaps(table: PrivateTable, *, spend: Spend) -> GapReport:
     """
     check_private(table, "describe_gaps()", public=Hint("use ", Call("patterns", ...), ", which is free"))
     columns = table.schema.columns
-    gappy = [place for place, column in enumerate(columns) if column.gaps]
-    if not gappy:
-        raise SchemaError("no column of this table may be missing", hint="there is nothing to describe")
+    incomplete = [place for place, column in enumerate(columns) if column.gaps]
+    if not incomplete:
+        raise SchemaError(
+            "no column of this table may be missing, so there are no gaps to describe",
+            hint="declare may_be_missing = true for the columns with gaps",
+        )
     spend = table.ledger.share(spend)
     grant = table.ledger.grant(spend, to="describe_gaps")
-    names = tuple(columns[place].name for place in gappy)
-    counts, noise, tables, table_noise = _count(table, gappy, grant, spend)
+    names = tuple(columns[place].name for place in incomplete)
+    counts, noise, tables, table_noise = _count(table, incomplete, grant, spend)
     rows = max(0.0, float(counts.sum(axis=1).mean()))
     rates = np.clip(counts[:, 1] / max(1.0, rows), 0.0, 1.0)
     found, pattern_std = _patterns(table, names, grant, spend * PATTERNS_SHARE)
@@ -204,23 +207,25 @@ def describe_gaps(table: PrivateTable, *, spend: Spend) -> GapReport:
 
 
 def _count(
-    table: PrivateTable, gappy: Sequence[int], grant: Grant, spend: Loss
+    table: PrivateTable, incomplete: Sequence[int], grant: Grant, spend: Loss
 ) -> tuple[Floats, Noise, dict[tuple[str, str], Floats], Noise]:
     """Noisy counts of observed and missing cells, alone and for each cell of every other column: one batch."""
     columns = table.schema.columns
-    states = {place: view for view, place in enumerate(gappy)}
+    states = {place: view for view, place in enumerate(incomplete)}
     merged = [_merged(column) for column in columns]
-    missing = [np.arange(columns[place].extended_size) >= columns[place].size for place in gappy]
-    views = [(g, gap.astype(np.int64)) for g, gap in zip(gappy, missing, strict=True)] + list(enumerate(merged))
+    missing = [np.arange(columns[place].extended_size) >= columns[place].size for place in incomplete]
+    views = [(g, gap.astype(np.int64)) for g, gap in zip(incomplete, missing, strict=True)] + list(enumerate(merged))
     data = Views(table, views, rows="extended")
-    pairs = [(g, c) for g in gappy for c in range(len(columns)) if c != g]
-    pairs = pairs[:: math.ceil(len(pairs) / MOST_TABLES) or 1]
-    counts = data.counts_of([*((states[place],) for place in gappy), *((states[g], len(gappy) + c) for g, c in pairs)])
-    singles, joints = counts[: len(gappy)], counts[len(gappy) :]
+    pairs = [(g, c) for g in incomplete for c in range(len(columns)) if c != g]
+    pairs = pairs[:: math.ceil(len(pairs) / MAX_TABLES) or 1]
+    counts = data.counts_of(
+        [*((states[place],) for place in incomplete), *((states[g], len(incomplete) + c) for g, c in pairs)]
+    )
+    singles, joints = counts[: len(incomplete)], counts[len(incomplete) :]
     distance = singles[0].distance
     noise = for_counts(spend * RATES_SHARE / len(singles), distance)
     table_noise = for_counts(spend * (1 - RATES_SHARE - PATTERNS_SHARE) / max(1, len(pairs)), distance)
-    asked = [(value, noise, f"gaps of {columns[g].name}") for g, value in zip(gappy, singles, strict=True)]
+    asked = [(value, noise, f"gaps of {columns[g].name}") for g, value in zip(incomplete, singles, strict=True)]
     asked += [
         (value, table_noise, f"gaps of {columns[g].name} × {columns[c].name}")
         for (g, c), value in zip(pairs, joints, strict=True)
@@ -236,7 +241,7 @@ def _count(
 
 def _merged(column: Column) -> NDArray[np.int64]:
     """Codes with neighbouring cells merged into a few; gaps stay apart."""
-    many = min(column.size, MOST_CELLS)
+    many = min(column.size, MAX_CELLS)
     codes = np.arange(column.extended_size)
     return np.where(codes < column.size, codes * many // column.size, codes - column.size + many)
 
@@ -247,7 +252,7 @@ def _merged(column: Column) -> NDArray[np.int64]:
 def _patterns(
     table: PrivateTable, names: Sequence[str], grant: Grant, spend: Loss
 ) -> tuple[list[tuple[Pattern, float]], float]:
-    """The patterns beyond noise, the most frequent first, and the noise."""
+    """The patterns beyond noise, most frequent first, and the standard deviation of the noise."""
     steps = 1 if len(names) <= AT_ONCE else math.ceil(len(names) / BLOCK)
     ends = [len(names) * (step + 1) // steps for step in range(steps)]
     found: list[tuple[Pattern, float]] = [((), 0.0)]
@@ -258,7 +263,7 @@ def _patterns(
         what = f"patterns of gaps in {plural(end, 'column')}"
         noisy = grant.release(counts, noise, what=what).value.astype(np.float64)
         beyond = _largest_noise(noise, noisy.size, LEVEL / steps)
-        best = np.argsort(-noisy, axis=None, kind="stable")[:KEPT]
+        best = np.argsort(-noisy, axis=None, kind="stable")[:MAX_PATTERNS]
         found = [
             (
                 (*found[place // noisy.shape[1]][0], *_bits(place % noisy.shape[1], end - begin)),
@@ -277,7 +282,7 @@ def _bits(number: int, many: int) -> Pattern:
 
 
 def _largest_noise(noise: Noise, cells: int, level: float) -> float:
-    """What noise alone exceeds in some of these cells with a probability of `level` at the most: a union bound.
+    """A bound that noise exceeds in any of these cells with probability at most `level`, by a union bound.
 
     P(Z > t) ≤ exp(-t²/2σ²) for the discrete Gaussian (sub-Gaussian, Canonne, Kamath and Steinke 2020), and
     ≤ exp(-t/b) for the discrete Laplace.
@@ -293,14 +298,14 @@ def _largest_noise(noise: Noise, cells: int, level: float) -> float:
 def check_table(noisy: Floats, noise: Noise, rng: np.random.Generator, *, tables: int) -> tuple[float, float, float]:
     """The p-value of one 2 × m table of noisy counts, its association, and the association that would be found."""
     (seen,) = _statistic(noisy[None], noise.noise_std)
-    simulated = _under_the_null(noisy, noise, rng, DRAWS)
+    simulated = _simulate_null(noisy, noise, rng, DRAWS)
     p_value = (1 + int((simulated >= seen).sum())) / (1 + DRAWS)
     mean = max(float(simulated.mean()), 1e-9)
     variance = max(float(simulated.var()), 1e-9)
-    if p_value <= 0.02 and tables > 1:  # a small one must be known finely: it is multiplied by the number of tables
+    if p_value <= 0.02 and tables > 1:  # more draws: a small p-value is multiplied by the number of tables
         draws = max(DRAWS, math.ceil(3 * tables / LEVEL))
         beyond = sum(
-            int((_under_the_null(noisy, noise, rng, min(10_000, draws - done)) >= seen).sum())
+            int((_simulate_null(noisy, noise, rng, min(10_000, draws - done)) >= seen).sum())
             for done in range(0, draws, 10_000)
         )
         p_value = (1 + beyond) / (1 + draws)
@@ -322,7 +327,7 @@ def _cells_and_rate(noisy: Floats) -> tuple[Floats, Floats]:
 
 
 def _variances(cells: Floats, rate: Floats, noise_std: float) -> Floats:
-    """Of t₁ - r (t₀ + t₁) in each cell: chance of the gaps, and noise."""
+    """The variance of t₁ - r (t₀ + t₁) in each cell, from random gaps and noise."""
     rate = rate[:, None]
     return np.asarray(cells * rate * (1 - rate) + noise_std**2 * (rate**2 + (1 - rate) ** 2))
 
@@ -334,18 +339,18 @@ def _statistic(noisy: Floats, noise_std: float) -> Floats:
     return np.asarray((off**2 / _variances(cells, rate, noise_std)).sum(axis=1))
 
 
-def _under_the_null(noisy: Floats, noise: Noise, rng: np.random.Generator, draws: int) -> Floats:
-    """Q of tables as they would be if gaps did not depend on the cell."""
+def _simulate_null(noisy: Floats, noise: Noise, rng: np.random.Generator, draws: int) -> Floats:
+    """Q of simulated tables in which gaps do not depend on the cell."""
     _, rate = _cells_and_rate(noisy[None])
     total = max(1.0, float(noisy.sum()))
     rows = np.rint(project_to_simplex(noisy.sum(axis=0), total)).astype(np.int64)
     gaps = rng.binomial(rows, rate[0], size=(draws, len(rows)))
     tables = np.stack([rows - gaps, gaps], axis=1).astype(np.float64)
-    return _statistic(tables + _drawn(noise, tables.shape, rng), noise.noise_std)
+    return _statistic(tables + _draw_noise(noise, tables.shape, rng), noise.noise_std)
 
 
-def _drawn(noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Noise of the same law, for simulation."""
+def _draw_noise(noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Noise of the same distribution, for simulation."""
     if isinstance(noise, DiscreteLaplace):
         up, down = rng.geometric(-math.expm1(-1 / noise.scale), (2, *shape))
         return np.asarray(up - down, dtype=np.float64)
@@ -353,7 +358,7 @@ def _drawn(noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> Fl
 
 
 def _noncentrality(critical: float, freedom: int) -> float:
-    """How much a noncentral χ² must be shifted to exceed a critical value with the probability POWER."""
+    """The noncentrality with which a noncentral χ² exceeds a critical value with probability POWER."""
     low, high = 0.0, 10.0
     while chndtr(critical, freedom, high) > 1 - POWER and high < 1e9:
         high *= 2

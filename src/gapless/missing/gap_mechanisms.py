@@ -1,8 +1,8 @@
-r"""Making gaps in public tables, for experiments: who is missing, and on what that depends.
+r"""Gap mechanisms: they make gaps in public tables, for experiments.
 
-- `MCAR`, completely at random: chance alone.
-- `MAR`, at random: some columns stay observed, and what they say drives the gaps of the others.
-- `MNAR`, not at random: what is missing drives the gaps.
+- `MCAR`, completely at random: gaps depend on nothing.
+- `MAR`, at random: some columns stay observed, and their values drive the gaps of the others.
+- `MNAR`, not at random: the missing values drive the gaps.
 
 Where values drive gaps, a cell's probability is :math:`\sigma(s(x) + b)`. The score s is a sum of one term for each
 driving column: a normal weight times the position of the cell on the column's scale (0 to 1), or, for levels without
@@ -42,18 +42,18 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 
 class GapMechanism(ABC):
-    """What makes gaps in public tables."""
+    """A mechanism that makes gaps in public tables."""
 
     __slots__ = ()
     rates: Rate
 
     @property
     def reference(self) -> Table | None:
-        """A public table on which probabilities are found; without it, the table itself."""
+        """A public table on which probabilities are calibrated. Without it, the table itself."""
         return None
 
     def mask(self, table: Table, *, seed: int | None = None) -> Flags:
-        """Rows × columns: which observed cells become gaps."""
+        """Which observed cells become gaps, rows × columns."""
         check_public(table, "gaps are made in", private=READ_PUBLIC)
         schema, reference = table.schema, table if self.reference is None else self.reference
         if isinstance(self.rates, Mapping):
@@ -62,21 +62,21 @@ class GapMechanism(ABC):
             raise SchemaError("the reference has other columns or cells", hint="read both with the same schema")
         rng = np.random.default_rng(secrets.randbits(64) if seed is None else whole("seed", seed, error=SchemaError))
         rates = np.array([_rate_of(self.rates, name) for name in schema.names])
-        return self._drawn(table, reference, rates, rng) & _observed(table)
+        return self._draw(table, reference, rates, rng) & _observed(table)
 
     @abstractmethod
-    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
-        """Rows × columns: which cells become gaps if they are observed; `rates` has one for each column."""
+    def _draw(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
+        """Which cells become gaps if they are observed, rows × columns. `rates` has one rate for each column."""
 
     def apply(self, table: Table, *, seed: int | None = None) -> Table:
-        """The table with gaps; columns that get any may be missing in its schema."""
+        """The table with gaps. Columns that get gaps may be missing in its schema."""
         return with_gaps(table, self.mask(table, seed=seed))
 
 
 class MCAR(assumptions.MCAR, GapMechanism):
-    """Cells are missing completely at random, each column with its own probability.
+    """Cells are missing completely at random, with one probability for each column.
 
-    Both what makes such gaps in a public table and what ground-truth accounting may assume about a private one.
+    It makes such gaps in a public table, and it is an assumption about a private one for ground-truth accounting.
 
     Args:
         rates: the probability that a cell is missing, by column, 0 where none is named; or one number. That one holds
@@ -97,14 +97,14 @@ class MCAR(assumptions.MCAR, GapMechanism):
         """The probability that a cell of this column is missing."""
         return _rate_of(self.rates, column)
 
-    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:  # noqa: ARG002
+    def _draw(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:  # noqa: ARG002
         many = len(rates) if self.columns == "independent" else 1
         return rng.random((table.rows, many)) < rates
 
 
 @dataclass(frozen=True, slots=True)
 class ValueDrivenGaps(GapMechanism):
-    """Values drive gaps: MAR and MNAR."""
+    """Gaps that depend on values: MAR and MNAR."""
 
     rates: Rate
     reference: Table | None = field(default=None, kw_only=True)
@@ -116,7 +116,7 @@ class ValueDrivenGaps(GapMechanism):
 
     @property
     def calibrated_on(self) -> Literal["reference", "table"]:
-        """On what scores are scaled, and intercepts and tails found."""
+        """The table on which scores, intercepts and tails are calibrated."""
         return "table" if self.reference is None else "reference"
 
 
@@ -137,10 +137,13 @@ class MAR(ValueDrivenGaps):
         ValueDrivenGaps.__post_init__(self)
         object.__setattr__(self, "observed", _checked_share("observed", self.observed))
 
-    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
-        drivers = _chosen(self.observed, self.rates, table.schema, rng)
+    def _draw(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
+        drivers = _driving_columns(self.observed, self.rates, table.schema, rng)
         if isinstance(self.rates, Mapping) and (both := [table.schema.names[c] for c in drivers if rates[c] > 0]):
-            raise SchemaError(f"the column {both[0]!r} stays observed and has a rate", hint="one of the two")
+            raise SchemaError(
+                f"the column {both[0]!r} stays observed and has a rate",
+                hint="remove its rate, or remove it from the observed columns",
+            )
         if not drivers:
             raise SchemaError(
                 "no column stays observed to drive the gaps", hint="leave a column without a rate, or use MCAR"
@@ -151,7 +154,7 @@ class MAR(ValueDrivenGaps):
 
 @dataclass(frozen=True, slots=True)
 class MNAR(ValueDrivenGaps):
-    """Cells are missing not at random: what is missing drives the gaps.
+    """Cells are missing not at random: the missing values drive the gaps.
 
     Args:
         rates: of gaps: one for all columns, or by column.
@@ -182,7 +185,7 @@ class MNAR(ValueDrivenGaps):
                 | Hint("pass a smaller ", Argument("rate")),
             )
 
-    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
+    def _draw(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
         if self.how == "self":
             return _logistic(table, reference, rates, {c: (c,) for c in range(len(rates))}, rng)
         if self.how == "quantile":
@@ -190,7 +193,7 @@ class MNAR(ValueDrivenGaps):
             for c, codes in enumerate(table.codes):
                 chances[:, c] = rates[c] / (2 * self.quantile) * _in_tails(reference, c, self.quantile)[codes]
             return rng.random(chances.shape) < chances
-        inputs = list(_chosen(self.inputs, 1.0, table.schema, rng))
+        inputs = list(_driving_columns(self.inputs, 1.0, table.schema, rng))
         driven = rates.copy()
         driven[inputs] = 0.0
         flags = _logistic(table, reference, driven, dict.fromkeys(range(len(rates)), tuple(inputs)), rng)
@@ -205,7 +208,7 @@ MECHANISMS: dict[str, type[MCAR | MAR | MNAR]] = {"mcar": MCAR, "mar": MAR, "mna
 
 
 def with_gaps(table: Table, flags: Flags) -> Table:
-    """The table with these cells missing, the plain gap of their column, and all others as they were."""
+    """The table with these cells missing, as the first kind of gap of their column."""
     schema = schema_with_gaps(table.schema, flags)
     codes = []
     for old, column, flag in zip(table.codes, schema.columns, flags.T, strict=True):
@@ -217,7 +220,7 @@ def with_gaps(table: Table, flags: Flags) -> Table:
 
 
 def schema_with_gaps(schema: Schema, flags: Flags) -> Schema:
-    """The schema in which columns with gaps may be missing."""
+    """The schema with `may_be_missing` for columns with gaps."""
     columns = [
         _may_be_missing(column) if flag.any() else column for column, flag in zip(schema.columns, flags.T, strict=True)
     ]
@@ -225,7 +228,7 @@ def schema_with_gaps(schema: Schema, flags: Flags) -> Schema:
 
 
 def frame_with_gaps(frame: pl.DataFrame, schema: Schema, flags: Flags) -> pl.DataFrame:
-    """A frame with these cells missing, all others as they are: null, or in a text column the schema's code."""
+    """A frame with these cells missing: null, or in a text column the code of the schema."""
     for column, flag in zip(schema_with_gaps(schema, flags).columns, flags.T, strict=True):
         if not flag.any():
             continue
@@ -240,10 +243,10 @@ def _may_be_missing(column: Column) -> Column:
     if column.gaps:
         return column
     missing = column.missing
-    if not column.empty_is_a_gap:  # the empty cell has a meaning: a gap needs a word of its own
+    if not column.empty_is_a_gap:  # the empty cell has a meaning: a gap needs another code
         taken = {code.code for code in missing} | set(map(str, column.cells))
-        words = chain(("NA", "missing"), (f"missing {number}" for number in count(2)))
-        missing = (*missing, MissingCode(next(word for word in words if word not in taken)))
+        codes = chain(("NA", "missing"), (f"missing {number}" for number in count(2)))
+        missing = (*missing, MissingCode(next(code for code in codes if code not in taken)))
     outside = None if column.outside == column.default_outside else column.outside
     return replace(column, may_be_missing=True, missing=missing, outside=outside)
 
@@ -267,8 +270,10 @@ def _checked_share(name: str, share: Any) -> Any:
     )
 
 
-def _chosen(share: float | Sequence[str], rate: Rate, schema: Schema, rng: np.random.Generator) -> tuple[int, ...]:
-    """The columns that drive: those named, those without a rate, or a share of all."""
+def _driving_columns(
+    share: float | Sequence[str], rate: Rate, schema: Schema, rng: np.random.Generator
+) -> tuple[int, ...]:
+    """The columns that drive the gaps: those named, those without a rate, or a random share of all."""
     if not isinstance(share, float):
         return schema.positions(share)
     if isinstance(rate, Mapping):
@@ -284,7 +289,7 @@ def _observed(table: Table) -> Flags:
 def _logistic(
     table: Table, reference: Table, rates: Floats, drivers: Mapping[int, Sequence[int]], rng: np.random.Generator
 ) -> Flags:
-    """Cells that go missing with a logistic probability, driven by the columns named for each column."""
+    """Which cells go missing with a logistic probability, given the driving columns of each column."""
     flags = np.zeros((table.rows, len(rates)), dtype=np.bool_)
     known = _observed(reference)
     for column in np.flatnonzero(rates > 0).tolist():
@@ -302,7 +307,7 @@ def _logistic(
 
 
 def _weights(column: Column, rng: np.random.Generator) -> Floats:
-    """What each cell of a driving column adds to the score; gaps add nothing."""
+    """The term of each cell of a driving column in the score. Gaps have 0."""
     weights = np.zeros(column.extended_size + 2)  # also codes of gaps that another schema of the same cells may have
     if column.is_ordered:
         weights[: column.values_size] = rng.normal() * np.linspace(0, 1, column.values_size)
@@ -313,7 +318,7 @@ def _weights(column: Column, rng: np.random.Generator) -> Floats:
 
 
 def _intercept(scores: Floats, rate: float) -> float:
-    """The b at which the mean of σ(score + b) is the rate, by bisection."""
+    """The b for which the mean of σ(score + b) is the rate, by bisection."""
     if rate in {0.0, 1.0}:
         return np.inf if rate else -np.inf
     if not len(scores):
@@ -330,7 +335,7 @@ def _sigmoid(scores: Floats) -> Floats:
 
 
 def _in_tails(reference: Table, column: int, quantile: float) -> Floats:
-    """For each cell of a column, how much of its rows lies in the lowest or highest share of all rows."""
+    """For each cell of a column, the share of its rows in the lower or upper tail of all rows."""
     size = reference.schema.columns[column].size
     counts = np.bincount(reference.codes[column], minlength=size)[:size].astype(np.float64)
     shares = counts / counts.sum() if counts.sum() else np.full(size, 1 / size)
@@ -338,5 +343,5 @@ def _in_tails(reference: Table, column: int, quantile: float) -> Floats:
     starts = ends - shares
     low = np.clip(quantile - starts, 0, shares)
     high = np.clip(ends - (1 - quantile), 0, shares)
-    inside = np.divide(np.minimum(low + high, shares), shares, out=np.zeros(size), where=shares > 0)
-    return np.concatenate([inside, np.zeros(4)])
+    in_tails = np.divide(np.minimum(low + high, shares), shares, out=np.zeros(size), where=shares > 0)
+    return np.concatenate([in_tails, np.zeros(4)])

@@ -1,8 +1,8 @@
-"""What a synthesizer does about gaps: the choices for `missing=`, and imputers that fill gaps first.
+"""Treatments of gaps for synthesizers: the choices for `missing=`, and imputers that fill gaps first.
 
-An imputer fills row by row, from public facts or paid-for parameters only. Such a filling is a random map of each row
-by itself, so neighbouring tables stay neighbours (PRIVACY D1, E; proved in docs/proofs/stability.md). An imputer that
-looks at other rows is not stable and has no place here.
+An imputer fills each row separately, from public facts or released parameters only. Such a random map of rows keeps
+neighbouring tables neighbours (PRIVACY D1, E; proved in docs/proofs/stability.md). An imputer that uses other rows is
+not stable, so there is none here.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from gapless.types import Floats, is_trusted, number
 
 @runtime_checkable
 class Missing(Protocol):
-    """How to read a table with gaps."""
+    """How a synthesizer treats gaps."""
 
     @property
     def rows(self) -> WhichRows:
-        """Which rows a marginal counts: those observed on its columns, or all, gaps as cells."""
+        """Which rows a marginal counts: those observed on its columns, or all, with gaps as cells."""
 
     @property
     def share(self) -> float:
-        """Of the budget, what preparing the table may cost."""
+        """The share of the budget for preparing the table."""
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
-        """The table to measure; what it costs to prepare it comes out of the grant."""
+        """The table to measure. The grant pays for its preparation."""
 
 
 class FreeTreatment:
-    """A choice that needs no preparation, and costs nothing."""
+    """A treatment that needs no preparation and is free."""
 
     __slots__ = ()
     share: ClassVar[float] = 0.0
@@ -54,10 +54,10 @@ class FreeTreatment:
 
 @dataclass(frozen=True, slots=True)
 class Extended(FreeTreatment):
-    """Count every row, with the gap as one more cell; the gaps are completed afterwards, for free.
+    """Count every row, with the gap as one more cell. The gaps are completed afterwards, for free.
 
-    Consistent when cells are missing at random given the columns of a marginal, and the only choice that
-    can reproduce the gaps (`sample(gaps="as-observed")`).
+    Consistent if cells are missing at random given the columns of a marginal. Only this treatment can reproduce the
+    gaps (`sample(gaps="as-observed")`).
     """
 
     rows: ClassVar[WhichRows] = "extended"
@@ -75,7 +75,7 @@ class Observed(FreeTreatment):
 
 @dataclass(frozen=True, slots=True)
 class CompleteRows(FreeTreatment):
-    """Use only rows without any gap: the baseline that throws the most away."""
+    """Use only rows without gaps: the baseline that discards most."""
 
     rows: ClassVar[WhichRows] = "observed"
 
@@ -85,14 +85,14 @@ class CompleteRows(FreeTreatment):
 
 
 class Imputer(Protocol):
-    """Fills the gaps of a table; what it must learn from the table it pays for."""
+    """Fills the gaps of a table, and pays for what it learns from the table."""
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table without gaps. May release up to `budget` from the grant."""
 
 
 class Synthesizer(Protocol):
-    """What fits a model to a private table."""
+    """Fits a model to a private table."""
 
     def fit(self, table: PrivateTable, *, spend: Loss) -> Filler:
         """The model, for which up to `spend` was paid."""
@@ -100,11 +100,11 @@ class Synthesizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FromDomain:
-    """Draw each missing cell evenly from the column's cells: a public rule, free."""
+    """Draw each missing cell uniformly from the cells of the column: a public rule, free."""
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:  # noqa: ARG002 free
-        """The table with its gaps filled evenly."""
-        return table.fill([_even(column) for column in table.schema.columns])
+        """The table with its gaps filled uniformly."""
+        return table.fill([_uniform(column) for column in table.schema.columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,41 +117,46 @@ class FromDistribution:
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table with its gaps filled by the noisy counts of observed cells."""
-        laws = _measured(table, grant, budget)
-        return table.fill([self._filling(column, law) for column, law in zip(table.schema.columns, laws, strict=True)])
+        distributions = _release_distributions(table, grant, budget)
+        return table.fill(
+            [
+                self._distribution_to_fill(column, distribution)
+                for column, distribution in zip(table.schema.columns, distributions, strict=True)
+            ]
+        )
 
-    def _filling(self, column: Column, law: Floats) -> Floats:  # noqa: ARG002 as it is
-        """What gaps of a column are drawn from, given the noisy distribution of its observed cells."""
-        return law
+    def _distribution_to_fill(self, column: Column, distribution: Floats) -> Floats:  # noqa: ARG002 unchanged
+        """The distribution that fills gaps of a column, given the noisy distribution of its observed cells."""
+        return distribution
 
 
 @dataclass(frozen=True, slots=True)
 class FromMode(FromDistribution):
     """Put the most frequent cell of its column, by noisy counts, into each gap. Pays like `FromDistribution`."""
 
-    def _filling(self, column: Column, law: Floats) -> Floats:  # noqa: ARG002 any column
-        return _point(len(law), int(law.argmax()))
+    def _distribution_to_fill(self, column: Column, distribution: Floats) -> Floats:  # noqa: ARG002 any column
+        return _point_mass(len(distribution), int(distribution.argmax()))
 
 
 @dataclass(frozen=True, slots=True)
 class FromMean(FromDistribution):
-    """Put the noisy mean of its column into each gap; levels without an order are drawn: the baseline of [MD] §6.2.
+    """Put the noisy mean of its column into each gap, and draw levels without an order: the baseline of [MD] §6.2.
 
-    The mean is that of the noisy counts, taken in the middle of the bins, or over the numbers of ordered levels; the
-    cell that holds it is put in. *Not applicable* has no part in it. Pays like `FromDistribution`.
+    The mean is over the noisy counts, with the middle of each bin or the position of each ordered level. The gap gets
+    the cell of the mean. *Not applicable* is excluded. Pays like `FromDistribution`.
     """
 
-    def _filling(self, column: Column, law: Floats) -> Floats:
-        values = law[: column.values_size]
+    def _distribution_to_fill(self, column: Column, distribution: Floats) -> Floats:
+        values = distribution[: column.values_size]
         if not column.is_ordered:
-            return law
-        if values.sum() <= 0:  # nothing but not applicable was seen
+            return distribution
+        if values.sum() <= 0:  # all counts are of not applicable
             values = np.ones(column.values_size)
         if not isinstance(column, BinnedColumn):
-            return _point(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
+            return _point_mass(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
         first, last = column.bin_ranges()
         mean = np.average(first / 2 + last / 2, weights=values)
-        return _point(column.size, int(column.bin_of(np.array([mean]))[0]))
+        return _point_mass(column.size, int(column.bin_of(np.array([mean]))[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +164,8 @@ class FromModel:
     """Draw each row's gaps from a model given its observed cells.
 
     Args:
-        model: a model that was fitted or loaded here, which costs nothing; or a synthesizer, such as `MST()`, which is
-            fitted first and may spend the imputer's budget. Nothing else is handed rows.
+        model: a model that was fitted or loaded by this library, which is free, or a synthesizer such as `MST()`. A
+            synthesizer is fitted first and may spend the budget of the imputer. Other objects never receive rows.
     """
 
     model: Filler | Synthesizer
@@ -169,28 +174,31 @@ class FromModel:
         fitted = is_trusted(self.model) and isinstance(self.model, Filler)
         if isinstance(self.model, type) or not (fitted or hasattr(self.model, "fit")):
             raise ModelError(
-                f"the model is {self.model!r}",
+                f"model must be a fitted model or a synthesizer, not {self.model!r}",
                 hint=Hint("use ", Call("FromModel", Call("MST")))
                 | Hint("use ", Call("FromModel", Call("load", "people.model"))),
             )
 
     def check(self, schema: Schema) -> None:
-        """Refuse a model that could not fill the gaps of a table of this schema: before anything is paid."""
+        """Refuse a model that cannot fill the gaps of a table of this schema, before anything is paid."""
         if hasattr(self.model, "fit"):
             _check_fills(can_fill=getattr(self.model, "can_fill", True))
             return
         fitted: Filler = self.model
         _check_fills(can_fill=isinstance(fitted.filled, CanFill))
         if not fitted.private and type(current()) is SystemNoise:
-            raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
+            raise ModelError(
+                "this model was fitted with the noise of a test", hint="fit the model again, outside of tests"
+            )
         sizes = [[(column.name, column.size) for column in of.columns] for of in (fitted.schema, schema)]
         if sizes[0] != sizes[1] and fitted.schema.finest.columns != schema.finest.columns:
             raise SchemaError(
-                "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
+                "the model has other columns or cells than the table",
+                hint="fit the model on a table with the same schema",
             )
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
-        """The table with its gaps drawn given what is observed."""
+        """The table with its gaps drawn given the observed cells."""
         self.check(table.schema)
         model: Filler = self.model.fit(table, spend=grant.lend(budget)) if hasattr(self.model, "fit") else self.model
         if is_trusted(model):
@@ -200,11 +208,11 @@ class FromModel:
 
 @dataclass(frozen=True, slots=True)
 class ImputeFirst:
-    """Fill the gaps, then go on as if there had been none: the baseline of [MD] §6.2.
+    """Fill the gaps, then treat the table as complete: the baseline of [MD] §6.2.
 
     Args:
         imputer: how gaps are filled.
-        share: of the budget, what the imputer may spend; 0.25, 0.5 and 0.75 in [MD].
+        share: the share of the budget for the imputer; 0.25, 0.5 and 0.75 in [MD].
     """
 
     rows: ClassVar[WhichRows] = "observed"
@@ -215,11 +223,13 @@ class ImputeFirst:
     def __post_init__(self) -> None:
         if isinstance(self.imputer, Filler):  # its impute() is for public tables
             raise ModelError(
-                f"the imputer is {self.imputer!r}", hint=Hint("use ", Call("ImputeFirst", Call("FromModel", ...)))
+                f"imputer must be an imputer, not {self.imputer!r}",
+                hint=Hint("use ", Call("ImputeFirst", Call("FromModel", ...))),
             )
         if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
             raise ModelError(
-                f"the imputer is {self.imputer!r}", hint=Hint("use ", Call("ImputeFirst", Call("FromMean")))
+                f"imputer must be an imputer, not {self.imputer!r}",
+                hint=Hint("use ", Call("ImputeFirst", Call("FromMean"))),
             )
         number("share", self.share, 0, 1, "()", error=ModelError, example=0.25)
 
@@ -231,32 +241,32 @@ class ImputeFirst:
 def _check_fills(*, can_fill: bool) -> None:
     if not can_fill:
         raise ModelError(
-            "this model cannot be drawn from given some cells of a row",
+            "this model cannot draw the gaps of a row given its observed cells",
             hint=Hint("use ", Call("FromModel", Call("MST"))) | Hint("use ", Call("FromModel", Call("AIM"))),
         )
 
 
-def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Floats]:
-    """The noisy distribution over observed cells of each column that may be missing; even for the others, unused."""
-    laws = {column.name: _even(column) for column in table.schema.columns}
-    gappy = [column.name for column in table.schema.columns if column.gaps]
-    if gappy:
-        counts = table.marginals(gappy)
-        noise = for_counts(budget / len(gappy), counts[0].distance)
+def _release_distributions(table: PrivateTable, grant: Grant, budget: Loss) -> list[Floats]:
+    """The noisy distribution of observed cells of each column that may be missing. Others are uniform and unused."""
+    distributions = {column.name: _uniform(column) for column in table.schema.columns}
+    incomplete = [column.name for column in table.schema.columns if column.gaps]
+    if incomplete:
+        counts = table.marginals(incomplete)
+        noise = for_counts(budget / len(incomplete), counts[0].distance)
         released = grant.release_all(
-            [(value, noise, f"{name}, to fill gaps") for name, value in zip(gappy, counts, strict=True)]
+            [(value, noise, f"{name}, to fill gaps") for name, value in zip(incomplete, counts, strict=True)]
         )
-        for name, answer in zip(gappy, released, strict=True):
+        for name, answer in zip(incomplete, released, strict=True):
             noisy = answer.value.astype(np.float64)
-            laws[name] = project_to_simplex(noisy, max(1.0, float(noisy.sum())))
-    return list(laws.values())
+            distributions[name] = project_to_simplex(noisy, max(1.0, float(noisy.sum())))
+    return list(distributions.values())
 
 
-def _even(column: Column) -> Floats:
+def _uniform(column: Column) -> Floats:
     return np.full(column.size, 1 / column.size)
 
 
-def _point(size: int, cell: int) -> Floats:
-    law = np.zeros(size)
-    law[cell] = 1.0
-    return law
+def _point_mass(size: int, cell: int) -> Floats:
+    distribution = np.zeros(size)
+    distribution[cell] = 1.0
+    return distribution

@@ -18,9 +18,9 @@ from gapless.types import Floats
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-STEPS = 100  # of EM at the most
-_RANK = 1e-9  # directions with less than this share of the largest variance are none
-_WORK = 1e12  # what patterns × variables³ × steps may come to: an hour, and no statistics any more
+MAX_STEPS = 100  # of EM
+_RANK = 1e-9  # directions with a smaller share of the largest variance count as constant
+_MAX_WORK = 1e12  # patterns × variables³ × steps: about an hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class LittleTest:
     """The result of Little's test.
 
     Attributes:
-        statistic: d², how far the means of the patterns are from one common mean.
-        freedom: its degrees of freedom.
-        p_value: the probability of so large a d² if gaps are completely at random, for many rows in each pattern.
-        patterns: how many different patterns of gaps there are.
-        variables: how many numbers stand for a row.
+        statistic: d², the distance of the means of the patterns from a common mean.
+        freedom: the degrees of freedom.
+        p_value: the probability of a d² at least this large if gaps are completely at random, for large patterns.
+        patterns: the number of different patterns of gaps.
+        variables: the number of variables of a row.
     """
 
     statistic: float
@@ -49,20 +49,20 @@ class LittleTest:
 
 
 def little_test(table: Table) -> LittleTest:
-    r"""Little's test of gaps that are completely at random, for a public table.
+    r"""Little's test of whether gaps are completely at random, for a public table.
 
     .. math:: d^2 = \sum_j n_j (\bar y_j - \hat\mu_j)^\top \hat\Sigma_j^{-1} (\bar y_j - \hat\mu_j)
 
     over the patterns j of gaps: :math:`n_j` rows, the mean :math:`\bar y_j` of their observed variables, and the
     mean and covariance of all rows on these variables, estimated by EM as for normal rows. If gaps are completely at
     random, d² is about χ² with :math:`\sum_j p_j - p` degrees of freedom, :math:`p_j` the rank of
-    :math:`\hat\Sigma_j`, whatever the law of the rows, as long as patterns have many rows.
+    :math:`\hat\Sigma_j`, for any distribution of the rows, if patterns have many rows.
 
-    A column on a scale is one variable, the number of its cell; levels without an order, and *not applicable*, are one
-    indicator each but for the most frequent. Cells that never occur play no part.
+    A column on a scale is one variable, the number of its cell. Levels without an order and *not applicable* are one
+    indicator each, except the most frequent one. Cells that never occur are ignored.
 
-    A small p-value speaks against *completely* at random. A large one does not prove it: the test sees differences of
-    means, and none that depend on the missing value alone.
+    A small p-value is evidence against *completely* at random. A large one does not prove it: the test detects
+    differences of means, and none that depend only on the missing value.
 
     References: Little 1988.
     """
@@ -77,10 +77,10 @@ def little_test(table: Table) -> LittleTest:
     groups = _groups(values, seen)
     if len(owner) == 0 or len(groups) < 2:
         return LittleTest(0.0, 0, 1.0, len(groups), len(owner))
-    if len(groups) * len(owner) ** 3.0 * STEPS > _WORK:
+    if len(groups) * len(owner) ** 3.0 * MAX_STEPS > _MAX_WORK:
         raise ModelError(
             f"{len(groups)} patterns of {len(owner)} variables are too many for this test",
-            hint="fewer columns, or levels grouped into fewer",
+            hint="use fewer columns, or declare fewer levels",
         )
     mean, covariance = _fit(groups, values, seen)
     statistic, freedom = 0.0, -_inverse(covariance)[1]
@@ -97,7 +97,7 @@ def little_test(table: Table) -> LittleTest:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The rows with one pattern: which variables are observed, their mean, and their scatter about it."""
+    """The rows with one pattern: the observed variables, their mean and their scatter matrix."""
 
     where: Flags
     rows: int
@@ -106,7 +106,7 @@ class _Group:
 
 
 def _variables(table: Table) -> tuple[Floats, NDArray[np.int64]]:
-    """Rows × variables, anything where a cell is missing, and the column of each variable."""
+    """The variables, rows × variables with arbitrary values for gaps, and the column of each variable."""
     found, owner = [], []
     for place, (codes, column) in enumerate(zip(table.codes, table.schema.columns, strict=True)):
         counts = np.bincount(codes, minlength=column.extended_size)[: column.size]
@@ -126,9 +126,9 @@ def _variables(table: Table) -> tuple[Floats, NDArray[np.int64]]:
 def _groups(values: Floats, seen: Flags) -> list[_Group]:
     if not len(seen):
         return []
-    different, who = np.unique(seen, axis=0, return_inverse=True)
-    order = np.argsort(who.ravel(), kind="stable")
-    ends = np.cumsum(np.bincount(who.ravel()))
+    different, group_of_row = np.unique(seen, axis=0, return_inverse=True)
+    order = np.argsort(group_of_row.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(group_of_row.ravel()))
     groups = []
     for where, rows in zip(different, np.split(order, ends[:-1]), strict=True):
         cells = values[np.ix_(rows, where)]
@@ -138,13 +138,13 @@ def _groups(values: Floats, seen: Flags) -> list[_Group]:
 
 
 def _fit(groups: Sequence[_Group], values: Floats, seen: Flags) -> tuple[Floats, Floats]:
-    """Mean and covariance of normal rows with these gaps: EM, from the observed means and variances on."""
-    many = seen.sum(axis=0)
-    mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(many, 1)
-    spread = np.where(seen, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(many, 1)
+    """Mean and covariance of normal rows with these gaps, by EM from the observed means and variances."""
+    observed_rows = seen.sum(axis=0)
+    mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(observed_rows, 1)
+    spread = np.where(seen, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(observed_rows, 1)
     covariance = np.diag(np.maximum(spread, 1e-12))
     rows = sum(group.rows for group in groups)
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         total, second = np.zeros_like(mean), np.zeros_like(covariance)
         for group in groups:
             here, gone = group.where, ~group.where
@@ -168,7 +168,7 @@ def _fit(groups: Sequence[_Group], values: Floats, seen: Flags) -> tuple[Floats,
 
 
 def _inverse(matrix: Floats) -> tuple[Floats, int]:
-    """The inverse on the directions that vary, and how many there are."""
+    """The pseudo-inverse, and the rank."""
     values, vectors = np.linalg.eigh(matrix) if matrix.size else (np.zeros(0), np.zeros((0, 0)))
     kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
     return (vectors[:, kept] / values[kept]) @ vectors[:, kept].T, int(kept.sum())

@@ -1,4 +1,4 @@
-"""What a look at one's own data says: gaps and their patterns, cells outside, bins that hide values, broken rules."""
+"""Checks of data by their holder: gaps and patterns, cells outside, bins that hide values, broken rules."""
 
 import json
 
@@ -36,7 +36,7 @@ FRAME = pl.DataFrame(
 )
 
 
-def test_a_bin_that_holds_most_rows_is_told_and_a_frequent_value_in_company():
+def test_reports_crowded_bins_and_frequent_values_that_share_a_bin():
     hidden = {column.name: column.hidden for column in check(FRAME, SCHEMA).columns}
     assert hidden["votes"] == "96% of the rows fall into one bin of votes, 0..99"  # of those that are not missing
     assert hidden["educ"] == "30% of the rows are 12 in educ, one value of the bin 12..13"
@@ -53,15 +53,17 @@ def test_a_table_without_values_hides_nothing():
 def test_the_command_prints_it_with_a_way_out(tmp_path):
     FRAME.write_csv(tmp_path / "movies.csv")
     SCHEMA.write(tmp_path / "movies.toml")
-    told = CliRunner().invoke(app, ["check", str(tmp_path / "movies.csv"), "-s", str(tmp_path / "movies.toml")]).output
-    assert "Bins that hide what is in them:" in told
-    assert "96% of the rows fall into one bin of votes, 0..99" in told
-    assert 'Try: bins = "learned" in the schema, or edges' in told
+    output = (
+        CliRunner().invoke(app, ["check", str(tmp_path / "movies.csv"), "-s", str(tmp_path / "movies.toml")]).output
+    )
+    assert "Bins that hide what is in them:" in output
+    assert "96% of the rows fall into one bin of votes, 0..99" in output
+    assert 'Try: write bins = "learned" in the schema, or edges' in output
     even = SCHEMA.select(["even", "town"])
     even.write(tmp_path / "even.toml")
     FRAME.select("even", "town").write_csv(tmp_path / "even.csv")
-    told = CliRunner().invoke(app, ["check", str(tmp_path / "even.csv"), "-s", str(tmp_path / "even.toml")]).output
-    assert "Bins that hide" not in told
+    output = CliRunner().invoke(app, ["check", str(tmp_path / "even.csv"), "-s", str(tmp_path / "even.toml")]).output
+    assert "Bins that hide" not in output
 
 
 def test_constraints_that_rows_break_are_counted_by_their_values(tmp_path):
@@ -70,9 +72,9 @@ def test_constraints_that_rows_break_are_counted_by_their_values(tmp_path):
     Schema("numbers", columns, constraints=rules).write(tmp_path / "numbers.toml")
     pl.DataFrame({"a": [1, 2, 3, 40], "b": [9, 8, 30, 39]}).write_csv(tmp_path / "numbers.csv")
     command = ["check", str(tmp_path / "numbers.csv"), "-s", str(tmp_path / "numbers.toml")]
-    told = CliRunner().invoke(app, command).output
-    assert "         1 row  t1.a > t1.b\n" in told
-    assert "        2 rows, 16.67% of pairs  t1&t2&LT(t1.a,t2.a)&GT(t1.b,t2.b)\n" in told
+    output = CliRunner().invoke(app, command).output
+    assert "         1 row  t1.a > t1.b\n" in output
+    assert "        2 rows, 16.67% of pairs  t1&t2&LT(t1.a,t2.a)&GT(t1.b,t2.b)\n" in output
     broken = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)["broken"]
     assert [found["rows"] for found in broken] == [1, 2]
 
@@ -91,7 +93,7 @@ def read(a, b, c):
     return gl.Table.read(pl.DataFrame({"a": a, "b": b, "c": c}), LETTERS)
 
 
-def test_patterns_tell_rates_and_what_is_missing_together():
+def test_patterns_have_rates_and_columns_missing_together():
     found = gl.missing.patterns(read(["x", None, None, None], ["1", "n/a", None, None], [True] * 4))
     assert found.rows == 4
     assert found.rates == {"a": 0.75, "b": 0.5, "c": 0.0}  # not applicable is a value, not a gap
@@ -125,7 +127,7 @@ def test_tables_without_rows_or_gaps_have_a_picture_too(rows):
     assert gl.missing.patterns(table).different == rows
 
 
-def test_patterns_of_many_columns_are_told_apart():
+def test_patterns_of_many_columns_are_distinguished():
     schema = gl.Schema("wide", [gl.Boolean(f"c{i}", may_be_missing=True) for i in range(70)])
     codes = np.eye(70, dtype=int) * 2
     found = gl.missing.patterns(gl.Table(schema, list(codes), rows=70), most=100)
@@ -145,7 +147,7 @@ def test_a_sealed_table_shows_no_patterns(tmp_path):
         gl.missing.patterns(private)
 
 
-def test_a_check_counts_gaps_and_cells_outside_and_says_what_becomes_of_them():
+def test_a_check_counts_gaps_and_cells_outside_and_reports_their_treatment():
     frame = pl.DataFrame({"a": ["x", "z", ""], "b": ["5", "12", "rubbish"], "c": ["yes", "1", ""]})
     result = check(frame, LETTERS)
     a, b, c = result.columns

@@ -1,4 +1,4 @@
-"""The private description of gaps: what it pays, what it tells, odd columns; and rates of gaps."""
+"""The private description of gaps: its price, its results, unusual columns; and rates of gaps."""
 
 import inspect
 import math
@@ -37,7 +37,7 @@ def people(rows=2000, seed=0, driven=True):
 
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("k", [1, 3])
-def test_what_it_pays(budget, k, tmp_path):
+def test_pays_for_rates_patterns_and_tables(budget, k, tmp_path):
     table = private(people(), SCHEMA, tmp_path, budget=BUDGETS[budget], protect=gl.Rows(k))
     spend = table.ledger.share("60%")
     gl.missing.describe_gaps(table, spend=spend)
@@ -58,7 +58,7 @@ def test_what_it_pays(budget, k, tmp_path):
     assert len({e.batch for e in table.ledger.entries}) == 2
 
 
-def test_without_noise_it_tells_the_truth(tmp_path):
+def test_without_noise_the_report_is_exact(tmp_path):
     frame = people()
     table = private(frame, SCHEMA, tmp_path, budget=gl.Budget(1e4, 1e-6))
     with no_noise():
@@ -77,7 +77,7 @@ def test_without_noise_it_tells_the_truth(tmp_path):
     assert "columns: 1 sex, 2 income" in text
 
 
-def test_a_report_says_what_it_could_not_have_found(tmp_path):
+def test_a_report_states_if_nothing_could_be_detected(tmp_path):
     table = private(people(200, driven=False), SCHEMA, tmp_path, budget=gl.Budget(0.05, 1e-6))
     report = gl.missing.describe_gaps(table, spend=table.ledger.left)
     assert all(link.detectable > 1 for link in report.links)
@@ -85,7 +85,7 @@ def test_a_report_says_what_it_could_not_have_found(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("reach", "told"),
+    ("reach", "expected"),
     [
         ((0.124, 0.5), "probability: 0.12 and above for the pair of columns that is seen best, 0.50 and above"),
         (
@@ -95,10 +95,10 @@ def test_a_report_says_what_it_could_not_have_found(tmp_path):
         ((1.2, math.inf), "at this noise no association, however strong, would be found with 80% probability"),
     ],
 )
-def test_what_could_be_found_is_told_in_words(reach, told):
+def test_a_report_states_the_detectable_associations(reach, expected):
     links = tuple(Link("income", "age", 1.0, 0.0, detectable) for detectable in reach)
     report = GapReport(("income",), 100.0, {"income": 0.1}, 0.01, (), 1.0, links)
-    assert told in str(report)
+    assert expected in str(report)
     assert " none " not in str(report).splitlines()[-1]
 
 
@@ -143,9 +143,12 @@ def test_nothing_to_describe_costs_nothing(tmp_path):
 def test_patterns_of_many_columns_are_found_step_by_step(tmp_path):
     many = AT_ONCE + 2
     schema = gl.Schema("wide", [gl.Boolean(f"c{i}", may_be_missing=True) for i in range(many)])
-    one = [None if i % 3 == 0 else "yes" for i in range(many)]
+    frequent = [None if i % 3 == 0 else "yes" for i in range(many)]
     rows = (
-        [tuple(one)] * 3000 + [("no",) * many] * 2000 + [(None,) * many] * 1000 + [("no",) * (many - 1) + (None,)] * 500
+        [tuple(frequent)] * 3000
+        + [("no",) * many] * 2000
+        + [(None,) * many] * 1000
+        + [("no",) * (many - 1) + (None,)] * 500
     )
     table = private(rows, schema, tmp_path, budget=gl.Budget(5.0, 1e-6))
     report = gl.missing.describe_gaps(table, spend=table.ledger.left)
@@ -162,10 +165,10 @@ def test_patterns_of_many_columns_are_found_step_by_step(tmp_path):
     assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value, rel=1e-9)
 
 
-def test_beginnings_that_are_no_set_are_refused(tmp_path):
+def test_refuses_repeated_prefixes_and_prefixes_of_several_lengths(tmp_path):
     table = private([], letters_schema((2, 2)), tmp_path)
     for among in ([(True,), (True,)], [(True,), ()]):
-        with pytest.raises(gl.errors.SchemaError, match="not of one length"):
+        with pytest.raises(gl.errors.SchemaError, match="all of one length"):
             table.gap_patterns(["x0", "x1"], among=among)
 
 
@@ -191,7 +194,7 @@ def test_the_bounds_are_clopper_pearson_limits_beyond_the_noise(tmp_path):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_the_estimate_is_paid_for_and_says_whom_it_read(tmp_path, delta):
+def test_the_estimate_is_paid_for_and_records_the_columns_it_reads(tmp_path, delta):
     table = private(LETTER_ROWS, LETTERS, tmp_path, budget=gl.Budget(1.0, delta))
     gl.missing.gap_rates(table, spend=table.ledger.share("10%"), columns="dependent")
     assert table.ledger.left.value == pytest.approx(0.9 * table.ledger.capacity.value)

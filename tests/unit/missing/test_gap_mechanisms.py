@@ -56,10 +56,10 @@ def test_gaps_come_and_everything_else_stays(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_seed_repeats_the_gaps_and_none_makes_new_ones(kind):
-    table, one = people(), KINDS[kind]
-    assert np.array_equal(one.mask(table, seed=4), one.mask(table, seed=4))
-    assert not np.array_equal(one.mask(table, seed=4), one.mask(table, seed=5))
-    assert not np.array_equal(one.mask(table), one.mask(table))
+    table, mechanism = people(), KINDS[kind]
+    assert np.array_equal(mechanism.mask(table, seed=4), mechanism.mask(table, seed=4))
+    assert not np.array_equal(mechanism.mask(table, seed=4), mechanism.mask(table, seed=5))
+    assert not np.array_equal(mechanism.mask(table), mechanism.mask(table))
 
 
 def test_a_schema_that_knows_no_gaps_learns_them_only_where_some_are():
@@ -151,7 +151,7 @@ def test_an_empty_table_and_columns_of_one_level(kind):
         (lambda: gl.MAR(0.1, reference=gl.Table(OTHER, [[0]], rows=1)).mask(people()), "reference"),
     ],
 )  # fmt: skip
-def test_what_is_refused(make, match):
+def test_refuses_wrong_parameters(make, match):
     with pytest.raises(gl.errors.SchemaError, match=match):
         make()
 
@@ -164,7 +164,7 @@ def test_a_private_table_gets_no_gaps(tmp_path):
         gl.MAR(0.1, reference=sealed)
 
 
-def test_what_is_no_table_at_all_is_told_how_to_become_one():
+def test_refuses_objects_that_are_not_tables_with_a_hint_to_read_them():
     for make in (
         lambda: gl.MAR(0.2, reference="x"),
         lambda: gl.MNAR(0.2, reference="x"),
@@ -193,9 +193,9 @@ def test_pairs_of_columns_that_are_missing_together():
     found = gl.missing.patterns(
         gl.MCAR({"age": 0.3, "sex": 0.3, "health": 0.2}, columns="dependent").apply(people(2000), seed=0)
     )
-    told = {(pair.column, pair.other): pair for pair in found.pairs}
-    assert set(told) == set(itertools.combinations(SCHEMA.names, 2))
-    assert told["age", "sex"].association == pytest.approx(1.0)
-    assert told["age", "sex"].both == pytest.approx(found.rates["age"])
-    assert abs(told["age", "income"].association) < 0.1
+    pairs = {(pair.column, pair.other): pair for pair in found.pairs}
+    assert set(pairs) == set(itertools.combinations(SCHEMA.names, 2))
+    assert pairs["age", "sex"].association == pytest.approx(1.0)
+    assert pairs["age", "sex"].both == pytest.approx(found.rates["age"])
+    assert abs(pairs["age", "income"].association) < 0.1
     assert found.complete == sum(count for missing, count in found.frequent if not missing)

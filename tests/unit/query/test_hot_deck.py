@@ -81,7 +81,7 @@ def test_a_deck_that_is_too_large_or_matched_on_what_it_fills_is_refused(table):
     other = private(
         pl.DataFrame({f"x{i}": [1] for i in range(4)}), wide, table.ledger.path.parent, budget=gl.Budget(1.0, 0)
     )
-    with pytest.raises(QuestionError, match="a deck of 100,000,000 combinations"):
+    with pytest.raises(QuestionError, match="the deck has 100,000,000 combinations"):
         gl.HotDeck(on=["x0", "x1", "x2"]).release(other, ["x3"], spend=other.ledger.left)
     assert not table.ledger.entries
     assert not other.ledger.entries
