@@ -65,7 +65,7 @@ def test_counts_of_drawn_cells_read_every_row(table):
         filled.where("x1", ["a"]).marginal(()),
         grouped_counts(filled, "x1", [np.zeros(filled.schema["x1"].size, dtype=np.int64)], rows="observed")[0],
         filled.gap_patterns(["x1"]),
-        Workload(filled, [(0, 1)], rows="observed").counts_of([(0, 1)])[0],
+        Workload(filled, [(0, 1)], rows="observed").counts((0, 1)),
         Views(filled, [(1, codes)], rows="observed").counts_of([(0,)])[0],
         plain_sum(filled, tally),
         *rank_scores(filled, tally, "x1", quantile=Fraction(1, 2), shifts=[0]),
