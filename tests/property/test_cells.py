@@ -88,27 +88,27 @@ def test_added_up_cells_keep_their_distance_and_what_they_read(pair, fan):
 @given(rows=st.lists(row, max_size=8))
 def test_a_bin_holds_the_rows_of_its_cells(rows):
     table = sealed(rows)
-    fine, coarse = at_cells(table, table.schema.names), table.rebin(CUT)
-    for column, cells in zip(coarse.schema.columns, fine.schema.columns, strict=True):
+    unbinned, binned = at_cells(table, table.schema.names), table.rebin(CUT)
+    for column, cells in zip(binned.schema.columns, unbinned.schema.columns, strict=True):
         added = np.zeros(column.extended_size, dtype=np.int64)
-        counts = reveal(fine.marginal(column.name, rows="extended"), table.ledger)
+        counts = reveal(unbinned.marginal(column.name, rows="extended"), table.ledger)
         np.add.at(added, cells.regroup(column), counts)
-        assert np.array_equal(added, reveal(coarse.marginal(column.name, rows="extended"), table.ledger))
+        assert np.array_equal(added, reveal(binned.marginal(column.name, rows="extended"), table.ledger))
 
 
 @examples(60)
 @given(rows=st.lists(row, max_size=8))
 def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(rows):
     table = sealed(rows).rebin(CUT)
-    laws = [np.eye(column.size)[1] for column in CUT.columns]  # every gap is filled from the second bin
-    filled = table.fill(laws)
+    distributions = [np.eye(column.size)[1] for column in CUT.columns]  # every gap is filled from the second bin
+    filled = table.fill(distributions)
     before, after = (reveal(t._unbinned_rows, t.ledger).columns for t in (table, filled))
     bins = reveal(filled._rows, filled.ledger).columns
-    for place, (fine, told) in enumerate(zip(CUT.finest.columns, CUT.columns, strict=True)):
-        gaps = before[place] >= fine.size
+    for place, (unbinned, binned) in enumerate(zip(CUT.finest.columns, CUT.columns, strict=True)):
+        gaps = before[place] >= unbinned.size
         assert np.array_equal(before[place][~gaps], after[place][~gaps])
         assert (bins[place][gaps] == 1).all()
-        assert (fine.regroup(told)[after[place]] == bins[place]).all()
+        assert (unbinned.regroup(binned)[after[place]] == bins[place]).all()
 
 
 @examples(60)
@@ -116,13 +116,13 @@ def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(ro
 def test_a_public_table_keeps_its_values_under_other_bins(rows):
     frame = pl.DataFrame(rows, schema={"age": pl.Int64, "pay": pl.Float64, "day": pl.Date}, orient="row")
     public = gl.Table.read(frame, SCHEMA)
-    told = public.rebin(CUT)
-    assert told.to_polars().equals(public.to_polars())
-    assert told.rebin(SCHEMA).marginal("age").tolist() == public.marginal("age").tolist()
+    rebinned = public.rebin(CUT)
+    assert rebinned.to_polars().equals(public.to_polars())
+    assert rebinned.rebin(SCHEMA).marginal("age").tolist() == public.marginal("age").tolist()
     table = sealed(rows).rebin(CUT)
     for name in CUT.names:
-        assert np.array_equal(told.marginal(name), reveal(table.marginal(name), table.ledger))
-    assert shared_bins(SCHEMA, told, counted=public)["age"] == CUT["age"]
+        assert np.array_equal(rebinned.marginal(name), reveal(table.marginal(name), table.ledger))
+    assert shared_bins(SCHEMA, rebinned, counted=public)["age"] == CUT["age"]
 
 
 @examples(25)
@@ -148,6 +148,6 @@ def test_rows_are_chosen_by_all_the_cells_of_a_bin_and_by_no_gap(rows):
         Number("age", bounds=(0.0, 40.0), may_be_missing=True, missing=("", "NA")),
     ],
 )
-def test_rows_are_told_by_the_same_cells_alone(other):
+def test_bins_must_have_the_same_cells(other):
     with pytest.raises(gl.errors.SchemaError, match="other columns or cells than the table"):
         sealed([]).rebin(SCHEMA.with_columns({"age": other}))

@@ -184,7 +184,7 @@ def test_dates_and_moments_have_the_same_codes(name, moments, postgres):
     check(zoned.to_list(), column, postgres, zoned.dtype)
 
 
-def test_instants_are_told_in_utc_whatever_the_clock_of_the_session(postgres):
+def test_instants_are_in_utc_for_any_time_zone_of_the_session(postgres):
     cells = [dt.datetime(2024, 2, 29, hour, 30, tzinfo=dt.UTC) for hour in (0, 9, 23)]
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("ALTER ROLE CURRENT_USER SET timezone = 'Pacific/Kiritimati'")

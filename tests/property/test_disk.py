@@ -137,7 +137,7 @@ def test_the_same_codes_counts_and_errors_from_the_disk_as_from_memory(frame, fi
 
 @examples(200)
 @given(data=st.data())
-def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
+def test_a_table_of_numbers_agrees_with_the_rules(data):
     dtype = data.draw(st.sampled_from([dtype for dtype in TYPED if dtype.is_integer()]))
     column = COLUMNS[data.draw(st.sampled_from(list(COLUMNS)))]
     looked_up, plain = encode.Encoder(column), encode.Encoder(column)

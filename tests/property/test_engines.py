@@ -47,12 +47,12 @@ MERGED = [(c, np.maximum(np.arange(column.extended_size) - 1, 0)) for c, column 
 rows_of_letters = st.lists(st.tuples(*(st.sampled_from(cells) for cells in CELLS)), max_size=12)
 
 
-def tally(rows):
+def count_values(rows):
     """Weighs two columns, gaps and all, in two parts."""
     return np.stack([rows["x0"].astype(np.int64) + 2, 3 * rows["x1"].astype(np.int64)], axis=1)
 
 
-TALLY = RowContribution(("x0", "x1"), tally, 2, 30)
+TALLY = RowContribution(("x0", "x1"), count_values, 2, 30)
 GROUPED = RowContribution(
     ("x1", "x2"), lambda rows: rows["x1"][:, None], 1, 9, by=(Groups("x2", np.arange(4), 2),), needs=frozenset({"x0"})
 )
@@ -161,17 +161,17 @@ def test_the_same_noise_gives_the_same_release_from_files(kind, engine, methods,
     rows = [tuple(cells[rng.integers(len(cells))] for cells in CELLS) for _ in range(300)]
     for method in methods:
         (tmp_path / method).mkdir()
-        told = []
+        results = []
         for table in (
             private(rows, SCHEMA, tmp_path, budget=gl.Budget(3.0, 1e-6)),
             _on_disk(rows, tmp_path / method, kind, engine=engine),
         ):
             with fixed_noise(7):
                 model = METHODS[method]().fit(table, spend=table.ledger.left)
-            told.append([entry.content() for entry in table.ledger.entries])
+            results.append([entry.content() for entry in table.ledger.entries])
             # Lots are of rows by their places, and two files have others than one.
-            told[-1] += [] if not METHODS[method].pure else model.sample(50, seed=1).to_polars().rows()
-        assert told[0] == told[1]
+            results[-1] += [] if not METHODS[method].pure else model.sample(50, seed=1).to_polars().rows()
+        assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -234,11 +234,11 @@ def test_the_same_noise_gives_the_same_model_on_chunks_as_in_memory(method, miss
 def test_the_same_noise_gives_the_same_answers_on_chunks_as_in_memory(missing, tmp_path):
     rows = [("a", "b", "a"), ("b", None, "b"), (None, "-", "b"), ("a", "n/a", "b"), ("b", "c", None)] * 20
     questions = [gl.Count(where="x1 == b", missing=missing), gl.Proportion("x1 == b", by="x2", missing=missing)]
-    told = []
+    results = []
     for size in (None, 7):
         table = private(rows, SCHEMA, tmp_path, budget=gl.Budget(3.0, 1e-6))
         table = table if size is None else chunked(table, size)
         with fixed_noise(7):
-            told.append([str(table.ask(question, spend=table.ledger.share("20%"))) for question in questions])
-            told[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("50%"))))
-    assert told[0] == told[1]
+            results.append([str(table.ask(question, spend=table.ledger.share("20%"))) for question in questions])
+            results[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("50%"))))
+    assert results[0] == results[1]

@@ -17,29 +17,29 @@ PARTS = 8  # laws and numbers are multiples of 1/8: floats are exact, and number
 def gappy_columns(draw):
     """Columns of codes, some beyond the observed cells; a law for each; a number for each row and column."""
     rows = draw(st.integers(0, 6))
-    columns, laws, numbers = [], [], []
+    columns, distributions, numbers = [], [], []
     for _ in range(draw(st.integers(1, 3))):
         parts = draw(st.lists(st.integers(0, PARTS), min_size=1, max_size=5).filter(any))
         codes = st.integers(0, len(parts) + 2)  # up to three kinds of gaps
         columns.append(np.array(draw(st.lists(codes, min_size=rows, max_size=rows)), dtype=np.uint8))
-        laws.append(np.array(parts) / PARTS)
+        distributions.append(np.array(parts) / PARTS)
         exact = st.integers(0, PARTS - 1).map(lambda part: part / PARTS) | st.just(1 - 2**-53)
         numbers.append(np.array(draw(st.lists(exact, min_size=rows, max_size=rows))))
-    return columns, laws, numbers
+    return columns, distributions, numbers
 
 
-def by_definition(code, law, number):
+def by_definition(code, distribution, number):
     """The observed cell; in its place, for a gap, the first cell up to which the law sums to more than its number."""
-    if code < len(law):
+    if code < len(distribution):
         return code
-    sums = list(accumulate(map(Fraction, law.tolist())))
+    sums = list(accumulate(map(Fraction, distribution.tolist())))
     mark = Fraction(number) * sums[-1]
     return next(cell for cell, total in enumerate(sums) if total > mark)
 
 
-def gap_of(law, number):
+def gap_of(distribution, number):
     """One gap, to be filled from this law by this number."""
-    return [np.array([len(law)], dtype=np.uint8)], [np.array(law)], [np.array([number])]
+    return [np.array([len(distribution)], dtype=np.uint8)], [np.array(distribution)], [np.array([number])]
 
 
 @examples(300)
@@ -49,12 +49,16 @@ def gap_of(law, number):
 @example(gap_of([5e-324], 0.75))  # the product rounds up to the last step
 @example(gap_of([0.5, 0.5, 0.0], 1 - 2**-53))
 def test_every_cell_is_as_defined(case):
-    columns, laws, numbers = case
+    columns, distributions, numbers = case
     before = [codes.copy() for codes in columns]
     given_numbers = iter(numbers)
-    filled = fill_gaps(columns, laws, lambda: next(given_numbers))  # fresh ones for each column, in their order
-    for old, new, law, chance in zip(before, filled, laws, numbers, strict=True):
-        assert new.tolist() == [by_definition(*cell) for cell in zip(old, [law] * len(old), chance, strict=True)]
+    filled = fill_gaps(
+        columns, distributions, lambda: next(given_numbers)
+    )  # fresh ones for each column, in their order
+    for old, new, distribution, chance in zip(before, filled, distributions, numbers, strict=True):
+        assert new.tolist() == [
+            by_definition(*cell) for cell in zip(old, [distribution] * len(old), chance, strict=True)
+        ]
         assert new.dtype == old.dtype
     assert all(np.array_equal(old, codes) for old, codes in zip(before, columns, strict=True))  # nothing in place
     assert next(given_numbers, None) is None

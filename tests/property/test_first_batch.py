@@ -21,7 +21,7 @@ def batches(draw):
     share = draw(st.floats(0.3, 1.05))
     shares = draw(st.lists(st.floats(0.2, 5.0), min_size=1, max_size=12))
     spend = share * budget.capacity.value
-    stds = [distance * math.sqrt(budget.order * sum(shares) / (2 * spend * one)) for one in shares]
+    stds = [distance * math.sqrt(budget.order * sum(shares) / (2 * spend * share)) for share in shares]
     return GaussianBatch(tuple(BatchPart(std, distance, distance) for std in stds), budget, budget.order)
 
 
@@ -58,8 +58,8 @@ def test_noise_for_a_spend_is_priced_at_it_and_is_never_more_than_the_filter_ask
 def pairs(draw):
     """Two laws on a few points, all of them possible under both."""
     size = draw(st.integers(2, 5))
-    one = st.lists(st.floats(1e-6, 1.0), min_size=size, max_size=size)
-    p, q = np.array(draw(one)), np.array(draw(one))
+    weights = st.lists(st.floats(1e-6, 1.0), min_size=size, max_size=size)
+    p, q = np.array(draw(weights)), np.array(draw(weights))
     mixed = draw(st.floats(0.001, 1.0))
     p, q = p / p.sum(), q / q.sum()
     return mixed * p + (1 - mixed) * q, q
@@ -67,11 +67,11 @@ def pairs(draw):
 
 @examples(300)
 @given(pairs(), st.floats(1.05, 200.0), st.floats(-3.0, 3.0))
-def test_what_follows_is_bounded_whatever_its_laws(pair, order, log_gamma):
+def test_later_releases_are_bounded_for_any_distributions(pair, order, log_gamma):
     p, q = pair
     lost = max(
-        float(np.logaddexp.reduce(order * np.log(one) + (1 - order) * np.log(other))) / (order - 1)
-        for one, other in ((p, q), (q, p))
+        float(np.logaddexp.reduce(order * np.log(first) + (1 - order) * np.log(other))) / (order - 1)
+        for first, other in ((p, q), (q, p))
     )
     true = float(np.maximum(p - math.exp(log_gamma) * q, 0).sum())
     (bound,) = remainder_divergence(order, max(lost, 1e-12))(np.array([log_gamma]))
@@ -98,4 +98,4 @@ def test_delta_falls_with_epsilon_and_grows_with_what_follows(batch, share):
     deltas = [pair.delta(epsilon, remainder_divergence(batch.order, rest)) for epsilon in epsilons]
     alone = [pair.delta(epsilon, remainder_divergence(batch.order, 0.0)) for epsilon in epsilons]
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(deltas))
-    assert all(one <= both * (1 + 1e-9) for one, both in zip(alone, deltas, strict=True))
+    assert all(single <= both * (1 + 1e-9) for single, both in zip(alone, deltas, strict=True))

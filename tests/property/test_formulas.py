@@ -86,7 +86,7 @@ def test_codes_of_gaps_spellings_and_dates_are_escaped_too(tmp_path):
         ["'@refused", "'=2020-04-05", "1"],
     ]
     again = gl.Table.read(tmp_path / "t.csv", schema)
-    assert all(np.array_equal(one, two) for one, two in zip(table.codes, again.codes, strict=True))
+    assert all(np.array_equal(before, after) for before, after in zip(table.codes, again.codes, strict=True))
     assert again.to_polars()["day"].to_list() == table.to_polars()["day"].to_list()
 
 

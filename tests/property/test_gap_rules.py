@@ -72,12 +72,12 @@ def gap_or_refused(text, schema):
 @examples(15)
 @given(facts=st.fixed_dictionaries(FACTS), data=st.data())
 def test_other_gaps_are_another_digest(fact, facts, data):
-    one, other = column(facts), column(facts | {fact: data.draw(FACTS[fact])})
-    assume(one is not None and other is not None)
-    if gaps(one) != gaps(other):
-        assert one.gap_rule.digest != other.gap_rule.digest
+    first, other = column(facts), column(facts | {fact: data.draw(FACTS[fact])})
+    assume(first is not None and other is not None)
+    if gaps(first) != gaps(other):
+        assert first.gap_rule.digest != other.gap_rule.digest
     if fact in NO_GAPS:
-        assert one.gap_rule == other.gap_rule
+        assert first.gap_rule == other.gap_rule
 
 
 BASE = {"may_be_missing": True, "missing": (), "outside": "missing", "levels": ("a", "b"), "bounds": (0, 3)}
@@ -105,9 +105,9 @@ BASE |= {"days": ("2000-01-01", "2000-06-30"), "resolution": "day"}
     ],
 )
 def test_each_fact_that_decides_is_in_the_digest(facts, others):
-    one, other = column(BASE | facts), column(BASE | facts | others)
-    assert gaps(one) != gaps(other)
-    assert one.gap_rule.digest != other.gap_rule.digest
+    first, other = column(BASE | facts), column(BASE | facts | others)
+    assert gaps(first) != gaps(other)
+    assert first.gap_rule.digest != other.gap_rule.digest
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_digests_of_schemas_that_say_nothing_new_are_those_of_before():
 
 @given(facts=st.fixed_dictionaries(FACTS))
 def test_the_order_of_codes_and_levels_does_not_matter(facts):
-    one = column(facts)
+    first = column(facts)
     other = column(facts | {"missing": facts["missing"][::-1], "levels": facts["levels"][::-1]})
-    assert (one is None) == (other is None)
-    if one is not None:
-        assert one.gap_rule.digest == other.gap_rule.digest
+    assert (first is None) == (other is None)
+    if first is not None:
+        assert first.gap_rule.digest == other.gap_rule.digest

@@ -102,11 +102,11 @@ def test_a_fit_that_follows_its_tables_is_near_the_least_squares_optimum(structu
     total = 200.0
     measurements = noisy(sizes, marginals, rng, total)
     design, goal = [], []
-    for each in measurements:
-        cell = np.arange(each.counts.size).reshape(each.counts.shape)
-        cell = np.broadcast_to(spread(cell, each.columns, sizes), sizes).ravel()
-        design.append(total * np.eye(each.counts.size)[:, cell] / each.noise_std)
-        goal.append(each.counts.ravel() / each.noise_std)
+    for measurement in measurements:
+        cell = np.arange(measurement.counts.size).reshape(measurement.counts.shape)
+        cell = np.broadcast_to(spread(cell, measurement.columns, sizes), sizes).ravel()
+        design.append(total * np.eye(measurement.counts.size)[:, cell] / measurement.noise_std)
+        goal.append(measurement.counts.ravel() / measurement.noise_std)
     design, goal = np.vstack(design), np.concatenate(goal)
     heavy = 1e6  # holds the sum of probabilities at one
     best, _ = nnls(np.vstack([design, np.full(design.shape[1], heavy)]), np.append(goal, heavy), maxiter=10_000)
@@ -141,8 +141,8 @@ def test_without_noise_sweeps_find_the_measured_marginals(structure):
     models = [GraphicalModel.fit(sizes, measurements, sweeps=n) for n in (0, 10, 300)]
     losses = [
         sum(
-            ((model.total * table - each.counts) ** 2).sum()
-            for each, table in zip(measurements, model.marginals(marginals), strict=True)
+            ((model.total * table - measurement.counts) ** 2).sum()
+            for measurement, table in zip(measurements, model.marginals(marginals), strict=True)
         )
         for model in models
     ]
@@ -194,11 +194,11 @@ def test_reconciled_tables_agree(structure):
     sizes, marginals, seed = structure
     measurements = noisy(sizes, marginals, np.random.default_rng(seed))
     tables = reconcile(sizes, measurements, 123.0)
-    for (one, (left, _)), (other, (right, _)) in combinations(tables.items(), 2):
-        common = sorted(set(one) & set(other))
+    for (first, (left, _)), (other, (right, _)) in combinations(tables.items(), 2):
+        common = sorted(set(first) & set(other))
         sums = [
             table.sum(axis=tuple(axis for axis, column in enumerate(columns) if column not in common))
-            for columns, table in ((one, left), (other, right))
+            for columns, table in ((first, left), (other, right))
         ]
         np.testing.assert_allclose(*sums, atol=1e-7)
     assert all(np.isclose(table.sum(), 123.0) for table, _ in tables.values())

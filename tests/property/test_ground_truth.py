@@ -103,10 +103,10 @@ def test_any_relation_between_columns_is_covered_by_the_robust_figure(instance):
 
 
 @given(instances(), instances())
-def test_figures_of_two_ledgers_add_up_to_less_than_the_figure_of_both(one, other):
-    rates = one[1] | other[1]
-    both = gl.privacy.ground_truth([*one[0], *other[0]], gl.MCAR(rates))
-    apart = gl.privacy.ground_truth(one[0], gl.MCAR(rates)) + gl.privacy.ground_truth(other[0], gl.MCAR(rates))
+def test_figures_of_two_ledgers_add_up_to_less_than_the_figure_of_both(first, other):
+    rates = first[1] | other[1]
+    both = gl.privacy.ground_truth([*first[0], *other[0]], gl.MCAR(rates))
+    apart = gl.privacy.ground_truth(first[0], gl.MCAR(rates)) + gl.privacy.ground_truth(other[0], gl.MCAR(rates))
     assert both >= apart - 1e-7
 
 
@@ -144,7 +144,7 @@ def test_branch_and_bound_finds_the_best_partition_and_f_is_below_every_rigorous
     linear, rigorous = best_partition(releases, rates, price=operator.mul), best_partition(releases, rates)
     assert linear.exact
     assert rigorous.exact
-    assert math.isclose(linear.cost, min(one for one, _ in every), abs_tol=1e-9)
+    assert math.isclose(linear.cost, min(cost for cost, _ in every), abs_tol=1e-9)
     assert math.isclose(rigorous.cost, min(other for _, other in every), abs_tol=1e-9)
     assert gl.privacy.ground_truth(releases, gl.MCAR(rates)) <= min(other for _, other in every) + 1e-8
 

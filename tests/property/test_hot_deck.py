@@ -46,8 +46,8 @@ def searched(tally, limit, most_donors, most_donees, codes):
             for m in range(most_donees + 1):
                 rows = [*donors, *[GAP] * m]
                 before = total(tally, rows, limit)
-                for one in (*codes, GAP):
-                    worst = max(worst, int(np.abs(total(tally, [*rows, one], limit) - before).sum()))
+                for cell in (*codes, GAP):
+                    worst = max(worst, int(np.abs(total(tally, [*rows, cell], limit) - before).sum()))
     return worst
 
 

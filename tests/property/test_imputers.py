@@ -59,7 +59,7 @@ def people():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (200, 3))
     codes[:, 1] = np.where(rng.random(200) < 0.8, codes[:, 0], 2)
-    return [tuple("abc"[c] if rng.random() < 0.8 else None for c in one) for one in codes]
+    return [tuple("abc"[c] if rng.random() < 0.8 else None for c in row) for row in codes]
 
 
 @cache
@@ -120,10 +120,10 @@ def moved(fill, rows, more, seed):
         list(zip(*(c.tolist() for c in fill(encoded(r), chance)), strict=True))
         for r, chance in zip((rows, rows + more), chances, strict=True)
     )
-    for one in less[:]:
-        if one in greater:
-            greater.remove(one)
-            less.remove(one)
+    for changed in less[:]:
+        if changed in greater:
+            greater.remove(changed)
+            less.remove(changed)
     return len(less), len(greater)
 
 
@@ -150,14 +150,14 @@ def test_observed_cells_stay_and_gaps_become_observed(name, rows, seed):
 
 @pytest.mark.parametrize("portion", [1 << 22, 64])
 @pytest.mark.parametrize("name", ["mst", "aim", "privbayes", "kamino"])
-def test_a_row_comes_out_the_same_to_the_last_bit_whoever_stands_beside_it(name, portion, monkeypatch):
+def test_a_row_is_filled_the_same_beside_any_rows(name, portion, monkeypatch):
     """Many rows of a wider table, alone and among others, in large and in small portions of memory."""
     rng = np.random.default_rng(0)
     sizes = (3, 4, 5, 2, 6, 3)
     schema = letters_schema(sizes)
     codes = rng.integers(0, 2, (400, 1)) + rng.integers(0, 2, (400, 6))
-    cells = [[chr(97 + min(c, size - 1)) for c, size in zip(one, sizes, strict=True)] for one in codes]
-    table = private([tuple(one) for one in cells], schema, Path(tempfile.mkdtemp()), budget=gl.Budget(20.0, 1e-6))
+    cells = [[chr(97 + min(c, size - 1)) for c, size in zip(row, sizes, strict=True)] for row in codes]
+    table = private([tuple(cells) for cells in cells], schema, Path(tempfile.mkdtemp()), budget=gl.Budget(20.0, 1e-6))
     with fixed_noise(1):
         model = METHODS[name]().fit(table, spend=table.ledger.left)
     given_ = np.where(rng.random((1500, 6)) < 0.4, -1, rng.integers(0, 2, (1500, 6)))
@@ -179,8 +179,8 @@ def test_the_chance_of_a_row_does_not_depend_on_those_after_it():
     with mock.patch.object(filling.secrets, "randbits", return_value=5):
         few, many = filling.secret_chance(3), filling.secret_chance(7)
     first = [few() for _ in range(4)]
-    assert all(np.array_equal(one, many()[:3]) for one in first)
-    assert len({one[0] for one in first}) == 4
+    assert all(np.array_equal(numbers, many()[:3]) for numbers in first)
+    assert len({numbers[0] for numbers in first}) == 4
     assert not np.array_equal(filling.secret_chance(3)(), filling.secret_chance(3)())
 
 
@@ -188,7 +188,7 @@ def test_the_chance_of_a_row_does_not_depend_on_those_after_it():
 
 
 @cache
-def column_laws():
+def column_distributions():
     """The laws of a model that was trained column by column, and the order of their columns."""
     table = private(people(), SCHEMA, Path(tempfile.mkdtemp()), budget=gl.Budget(10.0, 1e-6))
     with fixed_noise(3):
@@ -198,11 +198,11 @@ def column_laws():
 
 def filled_column_by_column(rows, seed):
     """The table's rows after each column's gaps were filled by its law given the earlier ones, as KaminoI does."""
-    table, laws = private(rows, SCHEMA, Path(tempfile.mkdtemp())), column_laws()
-    names = [SCHEMA.names[place] for place in laws.order]
+    table, model = private(rows, SCHEMA, Path(tempfile.mkdtemp())), column_distributions()
+    names = [SCHEMA.names[place] for place in model.order]
     with mock.patch.object(filling.secrets, "randbits", return_value=seed):
-        for place, law in enumerate(laws.laws):
-            table = table.fill_column(names[place], law, given=names[:place])
+        for place, distribution in enumerate(model.laws):
+            table = table.fill_column(names[place], distribution, given=names[:place])
         assert not any(column.gaps for column in table.schema.columns)
         return list(zip(*(codes.tolist() for codes in reveal(table._rows, table.ledger).columns), strict=True))
 
@@ -281,7 +281,7 @@ def test_a_model_that_looks_at_other_rows_is_caught():
 # ------------------------------------------------------------------ the law of what is filled
 
 
-def test_conditional_filling_follows_the_law():
+def test_conditional_filling_follows_the_distribution():
     """Each model, one row many times: the frequencies are those of the joint law given what is known.
 
     Bound of six standard deviations for each cell: false alarm below 1e-7; a wrong column order is far outside it.
@@ -302,13 +302,13 @@ def test_conditional_filling_follows_the_law():
     for known in ([-1, -1, 1], [0, -1, -1], [-1, 2, -1], [-1, -1, -1]):
         given_ = np.tile(np.array(known), (many, 1))
         seen = tuple(slice(None) if code < 0 else slice(code, code + 1) for code in known)
-        for model, law in (
+        for model, distribution in (
             (graphical, joint),
             (bayesian, joint),
             (product, np.einsum("i,j,k", *product.probabilities)),
         ):
-            expected = np.zeros_like(law)
-            expected[seen] = law[seen] / law[seen].sum()
+            expected = np.zeros_like(distribution)
+            expected[seen] = distribution[seen] / distribution[seen].sum()
             codes = model.fill(given_, lambda: rng.random(many))
             found = np.bincount(np.ravel_multi_index(codes.astype(int).T, (2, 3, 2)), minlength=12).reshape(2, 3, 2)
             off = np.abs(found / many - expected) / np.sqrt(np.maximum(expected * (1 - expected), 1e-9) / many)
@@ -317,9 +317,11 @@ def test_conditional_filling_follows_the_law():
             assert wrong > 0.01
 
 
-def test_laws_are_followed_also_where_the_last_cells_are_impossible():
-    law = np.array([0.25, 0.75, 0.0])
-    (drawn,) = fill_gaps([np.full(4, 3, dtype=np.uint8)], [law], lambda: np.array([0.0, 0.2499, 0.25, 1 - 2**-53]))
+def test_cells_without_probability_are_never_drawn():
+    distribution = np.array([0.25, 0.75, 0.0])
+    (drawn,) = fill_gaps(
+        [np.full(4, 3, dtype=np.uint8)], [distribution], lambda: np.array([0.0, 0.2499, 0.25, 1 - 2**-53])
+    )
     assert drawn.tolist() == [0, 0, 1, 1]
 
 

@@ -18,12 +18,12 @@ def models(draw):
     sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=5))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     components = draw(st.integers(1, 6))
-    laws = []
+    distributions = []
     for size in sizes:
-        law = rng.dirichlet(np.full(size, 0.5), components) * (rng.random((components, size)) < 0.8)
-        law[:, 0] += 1e-3
-        laws.append(law / law.sum(axis=1, keepdims=True))
-    return MixtureModel(laws)
+        distribution = rng.dirichlet(np.full(size, 0.5), components) * (rng.random((components, size)) < 0.8)
+        distribution[:, 0] += 1e-3
+        distributions.append(distribution / distribution.sum(axis=1, keepdims=True))
+    return MixtureModel(distributions)
 
 
 @given(model=models(), seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 40))
@@ -67,9 +67,9 @@ def test_samples_hold_possible_cells_in_even_parts(model, rows, seed):
     """Nothing impossible, and each column's counts within one row per component of what they should be."""
     codes = model.sample(rows, np.random.default_rng(seed)).astype(np.int64)
     for column, size in enumerate(model.sizes):
-        counts, law = np.bincount(codes[:, column], minlength=size), model.marginal([column])
-        assert (counts[law == 0] == 0).all()
-        assert (np.abs(counts - rows * law) <= 2 * model.components + 1e-3).all()
+        counts, distribution = np.bincount(codes[:, column], minlength=size), model.marginal([column])
+        assert (counts[distribution == 0] == 0).all()
+        assert (np.abs(counts - rows * distribution) <= 2 * model.components + 1e-3).all()
 
 
 @given(
@@ -83,9 +83,9 @@ def test_softmax_and_its_gradient(sizes, components, seed):
     rng = np.random.default_rng(seed)
     softmax = _Softmax(sizes)
     logits, slope = rng.normal(size=(2, sum(sizes), components)) * 3
-    laws = softmax(logits)
-    assert np.allclose(softmax.sums(laws), 1)
-    found = softmax.back(laws, slope)
+    distributions = softmax(logits)
+    assert np.allclose(softmax.sums(distributions), 1)
+    found = softmax.back(distributions, slope)
     for place in np.ndindex(logits.shape):
         step = np.zeros_like(logits)
         step[place] = 1e-6

@@ -18,7 +18,7 @@ from helpers.examples import examples
 from helpers.workbooks import FORMATTED, pack, row
 
 LEVELS = ["x", "y"]
-ONE = gl.Schema("t", [gl.Categorical("a", LEVELS, may_be_missing=True)], ignore=[""])
+ROW = gl.Schema("t", [gl.Categorical("a", LEVELS, may_be_missing=True)], ignore=[""])
 TWO = gl.Schema("t", [gl.Categorical(name, LEVELS, may_be_missing=True) for name in "ab"], ignore=[""])
 
 cells = st.sampled_from(["x", "y", "z", None, None, FORMATTED, FORMATTED, "", " "])
@@ -64,14 +64,14 @@ lines_of_two = st.lists(
 
 @examples(150)
 @given(
-    lines=st.tuples(st.just(ONE), lines_of_one) | st.tuples(st.just(TWO), lines_of_two),
+    lines=st.tuples(st.just(ROW), lines_of_one) | st.tuples(st.just(TWO), lines_of_two),
     place=st.integers(0, 7),
     end=st.sampled_from(["\n", "\r\n"]),
     above=few,
     last=few,
     size=st.sampled_from([3, 10, 1000]),
 )
-@example(lines=(ONE, ["x", "", "x"]), place=2, end="\n", above=0, last=0, size=3)
+@example(lines=(ROW, ["x", "", "x"]), place=2, end="\n", above=0, last=0, size=3)
 def test_texts(lines, place, end, above, last, size):
     schema, rows = lines
     place %= len(rows)

@@ -27,7 +27,7 @@ SCHEMA = gl.Schema(
 STRICT = gl.Schema(
     "t", [gl.Categorical("a", ["x", "y"]), gl.Number("b", bounds=(0, 10), outside="refuse"), SCHEMA["c"]]
 )
-ONE = gl.Schema("t", [gl.Categorical("a", ["x", "y"], may_be_missing=True)])
+ONE_COLUMN = gl.Schema("t", [gl.Categorical("a", ["x", "y"], may_be_missing=True)])
 CELLS = [
     "x",
     "y",
@@ -109,7 +109,7 @@ def test_whole_lines(lines, end, size, last):
 @examples(50)
 @given(lines=st.lists(single, max_size=8), end=endings, size=st.integers(1, 20), last=st.integers(0, 2))
 def test_a_single_column_with_empty_lines(lines, end, size, last):
-    same((end.join(["a", *lines]) + end * last).encode(), ONE, size)
+    same((end.join(["a", *lines]) + end * last).encode(), ONE_COLUMN, size)
 
 
 @examples(50)
@@ -128,15 +128,15 @@ def test_lines_of_which_some_are_short_long_blank_or_no_csv(lines, end, size):
     cut=st.integers(0, 12),
     size=st.integers(1, 40),
 )
-def test_bytes_that_cannot_be_read_are_told_first(lines, bad, cut, size):
+def test_bytes_that_cannot_be_read_are_reported_first(lines, bad, cut, size):
     if any(line.count('"') % 2 for line in lines):
         return
     content = "\n".join(["a,b,c", *lines, ""]).encode() + bad
     same(content, SCHEMA, size)
     zipped = gzip.compress(content, mtime=0)
-    told = same(zipped[: len(zipped) - cut], SCHEMA, size, name="t.csv.gz")
+    messages = same(zipped[: len(zipped) - cut], SCHEMA, size, name="t.csv.gz")
     if cut:
-        assert "cut off or damaged" in told[0][1]
+        assert "cut off or damaged" in messages[0][1]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])

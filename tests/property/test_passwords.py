@@ -24,9 +24,9 @@ from gapless.missing import check
 from helpers.examples import examples, repetitions
 from helpers.read_and_release import read_and_release
 
-MARKS = ("Zq7x", "Xk9v", "Wm3j")
+PASSWORD_PARTS = ("Zq7x", "Xk9v", "Wm3j")
 passwords = st.lists(st.text("/@:?#&=%*[]{}()!$'\"\\ ;,.~-_ü漢é\t\n", max_size=3), min_size=2, max_size=2).map(
-    lambda signs: f"{MARKS[0]}{signs[0]}{MARKS[1]}{signs[1]}{MARKS[2]}"
+    lambda signs: f"{PASSWORD_PARTS[0]}{signs[0]}{PASSWORD_PARTS[1]}{signs[1]}{PASSWORD_PARTS[2]}"
 )
 HERE = "127.0.0.1:1"  # where nobody answers
 WRITTEN = {
@@ -78,7 +78,7 @@ CALLS = {
 
 def shown(text):
     """The marks in a text, however the letters of it are written."""
-    return [mark for mark in MARKS if mark.lower() in text.lower()]
+    return [mark for mark in PASSWORD_PARTS if mark.lower() in text.lower()]
 
 
 @pytest.fixture
@@ -94,9 +94,9 @@ def log(caplog):
 
 
 def check_nothing_shown(data, call, folder):
-    with pytest.raises(gl.GaplessError) as told:
+    with pytest.raises(gl.GaplessError) as text:
         CALLS[call](data, folder)
-    error = told.value
+    error = text.value
     assert error.__cause__ is error.__context__ is None or error.__suppress_context__
     # Lines of source are not messages: the text of each error, of what it carries and of what it came from.
     texts = [str(error), repr(error), repr(error.args), repr(vars(error))]
@@ -204,8 +204,8 @@ def command(folder, monkeypatch, capfd):
     pl.DataFrame({"sex": ["f", "m", None]}).write_csv(folder / "people.csv")
     (folder / "people.toml").write_text(SCHEMA.to_toml())
 
-    def run(words, data):
-        monkeypatch.setattr(sys, "argv", ["gapless", *(word.replace("DATA", data) for word in words)])
+    def run(texts, data):
+        monkeypatch.setattr(sys, "argv", ["gapless", *(word.replace("DATA", data) for word in texts)])
         with pytest.raises(SystemExit) as left:
             main()
         printed = capfd.readouterr()
@@ -235,9 +235,9 @@ def test_words_of_a_connection_string_that_was_not_quoted_are_not_shown(command)
 @pytest.mark.parametrize("data", ["host=db password=secret dbname=x", "service=registry", "dbname=x user=ada"])
 def test_a_connection_string_is_refused_by_the_form_that_is_read(data, folder):
     for call in ("read", "table", "draft", "release"):
-        with pytest.raises(gl.errors.ReadError) as told:
+        with pytest.raises(gl.errors.ReadError) as text:
             CALLS[call](data, folder)
-        assert str(told.value) == (
+        assert str(text.value) == (
             "a connection string is not read, and no file has this name\n  Try: write it as a URL: "
             '"postgresql://ada@localhost:5432/registry", and keep the password in PGPASSWORD or ~/.pgpass'
         )

@@ -29,16 +29,16 @@ BOUNDS = {"date": ("2000-01-01", "2020-12-31"), "datetime": ("2000-01-01T00:00:0
 
 def columns(outside):
     """A column of every kind and resolution, with every rule set that is recommended against refusals."""
-    said = {"outside": outside, "may_be_missing": True, "missing": CODES}
-    yield gl.Integer("c", bounds=(0, 100), **said)
-    yield gl.Number("c", bounds=(0, 1), edges=(0, 0.5, 1), **said)
+    message = {"outside": outside, "may_be_missing": True, "missing": CODES}
+    yield gl.Integer("c", bounds=(0, 100), **message)
+    yield gl.Number("c", bounds=(0, 1), edges=(0, 0.5, 1), **message)
     for kind in (gl.Date, gl.DateTime):
         for resolution in kind.resolutions:
-            yield kind("c", bounds=BOUNDS[kind.kind], resolution=resolution, bins=2, **said)
+            yield kind("c", bounds=BOUNDS[kind.kind], resolution=resolution, bins=2, **message)
     if outside == "missing":
-        yield gl.Categorical("c", ["a", "5", True], **said)
-        yield gl.Ordinal("c", ["1999-12-31", "2020-01-01"], **said)
-        yield gl.Boolean("c", **said)
+        yield gl.Categorical("c", ["a", "5", True], **message)
+        yield gl.Ordinal("c", ["1999-12-31", "2020-01-01"], **message)
+        yield gl.Boolean("c", **message)
 
 
 COLUMNS = [*columns("clamp"), *columns("missing")]
@@ -207,7 +207,7 @@ def quote(*_, **__):
 @pytest.mark.parametrize(
     ("where", "name"), [(source, "text_frames"), (source, "clip_dates"), (encode, "_lookup"), (encode, "_moments")]
 )
-def test_whatever_goes_wrong_is_a_read_error_without_a_cell(where, name, wrong, tmp_path):
+def test_every_failure_is_a_read_error_without_a_cell(where, name, wrong, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("c,d\nMueller,1961-05-03\n")
     schema = gl.Schema("t", [gl.Categorical("c", ["Mueller"]), gl.Date("d", bounds=("1900-01-01", "2000-01-01"))])
@@ -219,6 +219,6 @@ def test_whatever_goes_wrong_is_a_read_error_without_a_cell(where, name, wrong, 
     assert not (tmp_path / "t.ledger").exists()
 
 
-def test_a_lack_of_memory_is_told_as_such(tmp_path):
+def test_a_lack_of_memory_is_reported(tmp_path):
     with mock.patch.object(source, "clip_dates", side_effect=MemoryError), pytest.raises(MemoryError):
         gl.Table.read(pl.DataFrame({"c": [1]}), gl.Schema("t", [gl.Integer("c", bounds=(0, 1))]))

@@ -17,10 +17,10 @@ from helpers.examples import examples
 
 few = settings(examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
-words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
-names = words.filter(lambda name: name == name.strip() and not set(";\t") & set(name))  # else "not with commas"
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
+names = texts.filter(lambda name: name == name.strip() and not set(";\t") & set(name))  # else "not with commas"
 levels = st.one_of(
-    words.filter(str.strip),
+    texts.filter(str.strip),
     st.integers(-1000, 1000),
     st.booleans(),
     st.floats(-1e6, 1e6).map(lambda x: round(x, 3) + 0.0),  # no -0.0, which is the level 0.0
@@ -93,7 +93,7 @@ columns = st.one_of(
 )
 schemas = st.builds(
     gl.Schema,
-    words.filter(str.strip),
+    texts.filter(str.strip),
     st.lists(columns, min_size=1, max_size=5, unique_by=lambda column: column.name),
     description=st.text(max_size=10),
     rows_per_person=st.integers(1, 5),
@@ -144,8 +144,8 @@ def test_a_table_reads_back_from_parquet_with_what_is_not_applicable(table):
         again = gl.Table.read(Path(folder, "t.parquet"), table.schema)
     for column, there, back in zip(table.schema.columns, table.codes, again.codes, strict=True):
         assert back.clip(0, column.size).tolist() == there.clip(0, column.size).tolist()  # kinds of gaps aside
-    for one, other in zip(again.to_polars(), table.to_polars(), strict=True):
-        assert one.equals(other)
+    for series, other in zip(again.to_polars(), table.to_polars(), strict=True):
+        assert series.equals(other)
 
 
 @few
@@ -199,6 +199,6 @@ def test_a_draft_parses_and_accepts_the_data_it_was_made_from(column):
     draft = gl.data.draft_schema(frame)
     schema = gl.Schema.from_toml(draft.to_toml())
     assert schema == draft.schema
-    told = check(frame, schema)
-    assert told.refused == ()
-    assert all(found.outside == 0 for found in told.columns)
+    shown = check(frame, schema)
+    assert shown.refused == ()
+    assert all(found.outside == 0 for found in shown.columns)

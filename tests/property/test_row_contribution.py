@@ -134,10 +134,10 @@ comparison = st.tuples(st.just("a"), st.sampled_from(list(SIGNS)), st.integers(0
 atom = comparison | st.tuples(st.sampled_from("ac"), st.just("is missing"), st.just(""))
 conditions = st.recursive(
     atom,
-    lambda one: (
-        st.tuples(st.just("not"), one)
-        | st.tuples(st.sampled_from(["and", "or"]), one, one)
-        | st.tuples(st.sampled_from(["and", "or"]), one, one, one)
+    lambda clause: (
+        st.tuples(st.just("not"), clause)
+        | st.tuples(st.sampled_from(["and", "or"]), clause, clause)
+        | st.tuples(st.sampled_from(["and", "or"]), clause, clause, clause)
     ),
     max_leaves=6,
 )
@@ -154,8 +154,8 @@ def written(tree):
 def truth(tree, cells):
     """Kleene's logic by its tables: None is unknown."""
     if tree[0] == "not":
-        one = truth(tree[1], cells)
-        return None if one is None else not one
+        first = truth(tree[1], cells)
+        return None if first is None else not first
     if tree[0] in ("and", "or"):
         parts = [truth(part, cells) for part in tree[1:]]
         decides = tree[0] == "or"

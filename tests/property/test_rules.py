@@ -100,11 +100,11 @@ def test_partners_are_those_of_all_pairs(rule, rows, others, seed):
 
 @examples(150)
 @given(rule=between, seed=seeds, at_random=st.booleans())
-def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rule, seed, at_random):
+def test_rows_of_chosen_combinations_keep_the_rule_for_all_values(rule, seed, at_random):
     rng = np.random.default_rng(seed)
-    told = PairRule(rule, SCHEMA)
-    law = rng.random([SCHEMA.columns[c].size for c in told.columns]) ** 4
-    chosen = told.choose(*told.combinations(law), rng, at_random=at_random)
+    pair_rule = PairRule(rule, SCHEMA)
+    probabilities = rng.random([SCHEMA.columns[c].size for c in pair_rule.columns]) ** 4
+    chosen = pair_rule.choose(*pair_rule.combinations(probabilities), rng, at_random=at_random)
     rows = 60
     codes = np.stack([rng.integers(0, column.extended_size, rows) for column in SCHEMA.columns], axis=1)
     before = codes.copy()
@@ -127,15 +127,15 @@ def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rul
 @given(seed=seeds, weight=st.floats(0.1, 30))
 def test_a_weight_makes_violations_rarer_and_a_share_is_reached(seed, weight):
     rng = np.random.default_rng(seed)
-    told = PairRule(parse_constraint(Constraint("t1.a == t2.a and t1.b != t2.b"), SCHEMA), SCHEMA)
-    law = rng.random((4, 3)) ** 3
-    cells, law = told.combinations(law / law.sum())
-    plain = told.reweight(cells, law, share=1.0)
+    pair_rule = PairRule(parse_constraint(Constraint("t1.a == t2.a and t1.b != t2.b"), SCHEMA), SCHEMA)
+    probabilities = rng.random((4, 3)) ** 3
+    cells, probabilities = pair_rule.combinations(probabilities / probabilities.sum())
+    plain = pair_rule.reweight(cells, probabilities, share=1.0)
     assert plain.acceptance.min() == plain.default_acceptance == 1.0
-    assert told.reweight(cells, law, weight=weight).violating_share <= plain.violating_share + 1e-9
+    assert pair_rule.reweight(cells, probabilities, weight=weight).violating_share <= plain.violating_share + 1e-9
     aim = plain.violating_share / 2
-    assert 0.8 * aim <= told.reweight(cells, law, share=aim).violating_share <= aim
-    assert told.reweight(cells, law / 2, share=1.0).violating_share == pytest.approx(
+    assert 0.8 * aim <= pair_rule.reweight(cells, probabilities, share=aim).violating_share <= aim
+    assert pair_rule.reweight(cells, probabilities / 2, share=1.0).violating_share == pytest.approx(
         plain.violating_share / 4
     )  # half have no values
 
@@ -166,7 +166,7 @@ def test_pairs_in_buckets_keep_their_distance(rows, more, buckets, seed):
         with fixed_noise(seed):  # rows that both tables have are put into the same buckets
             raw.append(reveal(value, table.ledger))
     assert np.abs(raw[1] - raw[0]).sum() <= k
-    unseen = all(one[0] is None or one[1] in (None, "-") for one in more)
+    unseen = all(row[0] is None or row[1] in (None, "-") for row in more)
     assert not unseen or np.array_equal(*raw)
 
 
@@ -179,13 +179,13 @@ def test_pairs_in_buckets_are_those_of_the_rows_in_every_engine(rows, buckets, s
         with fixed_noise(seed):
             found.append(reveal(violating_pairs(some_table, DECIDES, buckets=buckets), table.ledger).tolist())
     with fixed_noise(seed) as source:
-        words = source.uniform_words(len(rows)) % np.uint64(buckets)
+        buckets_of_rows = source.uniform_words(len(rows)) % np.uint64(buckets)
     held = [[] for _ in range(buckets)]
-    for one, word in zip(rows, words.tolist(), strict=True):
-        if one[0] is not None and one[1] not in (None, "-"):
-            held[int(word)].append(one)
+    for first, word in zip(rows, buckets_of_rows.tolist(), strict=True):
+        if first[0] is not None and first[1] not in (None, "-"):
+            held[int(word)].append(first)
     pairs = [
-        one[0] == other[0] and one[1] != other[1] and "n/a" not in (one[1], other[1])
-        for one, other in (bucket for bucket in held if len(bucket) == 2)
+        first[0] == other[0] and first[1] != other[1] and "n/a" not in (first[1], other[1])
+        for first, other in (bucket for bucket in held if len(bucket) == 2)
     ]
     assert found == [[sum(pairs), len(pairs) - sum(pairs)]] * 2

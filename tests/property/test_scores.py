@@ -56,12 +56,12 @@ def sealed(tables, unit=1, observed=None):
     return workload, list(workload._places), key
 
 
-def misfits(tables, laws, weights=None, offsets=None, unit=1, *, kind="misfit", observed=None):
+def misfits(tables, distributions, weights=None, offsets=None, unit=1, *, kind="misfit", observed=None):
     """The real scores of these tables, and the distance declared for them."""
     workload, candidates, key = sealed(tables, unit, observed)
     weights = np.ones(len(tables)) if weights is None else weights
     offsets = np.zeros(len(tables)) if offsets is None else offsets
-    scores = getattr(workload, kind)(candidates, laws, weights, offsets)
+    scores = getattr(workload, kind)(candidates, distributions, weights, offsets)
     return scores._open(key), scores.distance.at_most
 
 
@@ -76,7 +76,7 @@ def dependences(tables, unit=1):
     return scores._open(key), scores.distance.at_most
 
 
-def laws_for(shape):
+def distributions_of_shape(shape):
     """Probabilities that are hard in one way or another: all in one cell, even, with zeros, any."""
     cells, rng = math.prod(shape), np.random.default_rng(0)
     yield from np.eye(cells).reshape(-1, *shape)
@@ -179,15 +179,15 @@ def test_dependence_of_any_table_with_a_row_in_every_cell(table):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_misfit_of_every_small_table(shape):
     """A row in a cell of probability p moves it by 1 - p at most; with p = 0 that is reached."""
-    most, laws = min(SHAPES[shape], 4), list(laws_for(shape))
+    most, distributions = min(SHAPES[shape], 4), list(distributions_of_shape(shape))
     reached = 0.0
     for table in every_table(shape, most):
-        before, distance = misfits([table] * len(laws), laws)
+        before, distance = misfits([table] * len(distributions), distributions)
         assert distance == 1
         for cell in range(table.size):
-            after, _ = misfits([with_rows(table, [cell])] * len(laws), laws)
+            after, _ = misfits([with_rows(table, [cell])] * len(distributions), distributions)
             moved = np.abs(after - before)
-            assert (moved <= 1 - np.array([law.flat[cell] for law in laws]) + ROUNDING).all()
+            assert (moved <= 1 - np.array([distribution.flat[cell] for distribution in distributions]) + ROUNDING).all()
             reached = max(reached, moved.max())
     assert reached == 1
 
@@ -196,13 +196,13 @@ def test_misfit_of_every_small_table(shape):
 @pytest.mark.parametrize("rows", [2, 3])
 def test_misfit_with_several_rows_of_one_person(rows, kind):
     """All k in one cell that the model thinks impossible: k, and never more."""
-    laws = list(laws_for((2, 2)))
+    distributions = list(distributions_of_shape((2, 2)))
     reached = 0.0
     for table in every_table((2, 2), 4):
-        before, distance = misfits([table] * len(laws), laws, unit=rows, kind=kind)
+        before, distance = misfits([table] * len(distributions), distributions, unit=rows, kind=kind)
         assert distance == rows
         for cells in itertools.combinations_with_replacement([None, 0, 1, 2, 3], rows):
-            after, _ = misfits([with_rows(table, cells)] * len(laws), laws, kind=kind)
+            after, _ = misfits([with_rows(table, cells)] * len(distributions), distributions, kind=kind)
             reached = max(reached, np.abs(after - before).max())
     assert reached == pytest.approx(rows, abs=ROUNDING)
 
@@ -213,25 +213,25 @@ def test_misfit_with_several_rows_of_one_person(rows, kind):
 def test_misfit_of_any_tables_weights_and_offsets(kind, table, seed, unit):
     """Also for "probabilities" that are neither positive nor of sum one: these are made so."""
     rng = np.random.default_rng(seed)
-    law = rng.normal(0.3, 1, table.shape)
-    law.flat[rng.integers(table.size)] = 0.5  # one is positive
+    distribution = rng.normal(0.3, 1, table.shape)
+    distribution.flat[rng.integers(table.size)] = 0.5  # one is positive
     weights, offsets = rng.random(3), rng.normal(0, 1e3, 3)
-    before, distance = misfits([table] * 3, [law] * 3, weights, offsets, unit, kind=kind)
+    before, distance = misfits([table] * 3, [distribution] * 3, weights, offsets, unit, kind=kind)
     assert distance == unit * weights.max()
     for cell in range(table.size):
-        after, _ = misfits([with_rows(table, [cell] * unit)] * 3, [law] * 3, weights, offsets, unit, kind=kind)
+        after, _ = misfits([with_rows(table, [cell] * unit)] * 3, [distribution] * 3, weights, offsets, unit, kind=kind)
         assert (np.abs(after - before) <= unit * weights + 1e-13 * (table.sum() + 1e3)).all()
 
 
 @pytest.mark.parametrize("kind", MISFITS)
 def test_misfit_of_a_table_without_rows(kind):
-    laws = list(laws_for((2, 3)))
-    assert not misfits([np.zeros((2, 3), dtype=np.int64)] * len(laws), laws, kind=kind)[0].any()
+    distributions = list(distributions_of_shape((2, 3)))
+    assert not misfits([np.zeros((2, 3), dtype=np.int64)] * len(distributions), distributions, kind=kind)[0].any()
 
 
-def given_law(law, axis):
+def conditional(distribution, axis):
     """p(x | x_j), even where x_j has no probability."""
-    slices = np.moveaxis(law, axis, 0)
+    slices = np.moveaxis(distribution, axis, 0)
     return np.moveaxis(
         np.array([s / s.sum() if s.sum() > 0 else np.full(s.shape, 1 / s.size) for s in slices]), 0, axis
     )
@@ -240,14 +240,18 @@ def given_law(law, axis):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_conditional_misfit_of_every_small_table(shape):
     """A row moves each term by 1 - p(x | x_j) at most, so their least by the largest of these; 1 is reached."""
-    most, laws = min(SHAPES[shape], 3), list(laws_for(shape))
-    unlikely = 1 - np.minimum(*(np.array([given_law(law, axis).ravel() for law in laws]) for axis in range(2)))
+    most, distributions = min(SHAPES[shape], 3), list(distributions_of_shape(shape))
+    unlikely = 1 - np.minimum(
+        *(np.array([conditional(distribution, axis).ravel() for distribution in distributions]) for axis in range(2))
+    )
     reached = 0.0
     for table in every_table(shape, most):
-        before, distance = misfits([table] * len(laws), laws, kind="conditional_misfit")
+        before, distance = misfits([table] * len(distributions), distributions, kind="conditional_misfit")
         assert distance == 1
         for cell in range(table.size):
-            after, _ = misfits([with_rows(table, [cell])] * len(laws), laws, kind="conditional_misfit")
+            after, _ = misfits(
+                [with_rows(table, [cell])] * len(distributions), distributions, kind="conditional_misfit"
+            )
             moved = np.abs(after - before)
             assert (moved <= unlikely[:, cell] + ROUNDING).all()
             reached = max(reached, moved.max())
@@ -256,28 +260,32 @@ def test_conditional_misfit_of_every_small_table(shape):
 
 def test_conditional_misfit_looks_at_observed_cells_only():
     """The last state of each column is a gap: such rows move nothing, others as in the table without gaps."""
-    laws = list(laws_for((3, 3)))
+    distributions = list(distributions_of_shape((3, 3)))
     gaps = [cell for cell in range(9) if 2 in divmod(cell, 3)]
     for table in every_table((3, 3), 3):
-        score = [misfits([table] * len(laws), laws, kind="conditional_misfit", observed=(2, 2))[0]]
-        score += [misfits([table[:2, :2]] * len(laws), [p[:2, :2] for p in laws], kind="conditional_misfit")[0]]
+        score = [misfits([table] * len(distributions), distributions, kind="conditional_misfit", observed=(2, 2))[0]]
+        score += [
+            misfits(
+                [table[:2, :2]] * len(distributions), [p[:2, :2] for p in distributions], kind="conditional_misfit"
+            )[0]
+        ]
         more = with_rows(table, gaps)
-        score += [misfits([more] * len(laws), laws, kind="conditional_misfit", observed=(2, 2))[0]]
+        score += [misfits([more] * len(distributions), distributions, kind="conditional_misfit", observed=(2, 2))[0]]
         assert score[0].tolist() == score[1].tolist() == score[2].tolist()
 
 
 def test_conditional_misfit_does_not_see_what_gaps_do_to_a_column():
     """Independent columns, the incomes of the old missing more often; `misfit` calls that a relation."""
-    law = np.outer([0.5, 0.5], [0.25, 0.75])
+    distribution = np.outer([0.5, 0.5], [0.25, 0.75])
     gappy, related = np.array([[100, 300], [10, 30]]), np.array([[60, 140], [40, 160]])
-    plain, _ = misfits([gappy, related], [law, law])
-    conditional, _ = misfits([gappy, related], [law, law], kind="conditional_misfit")
+    plain, _ = misfits([gappy, related], [distribution, distribution])
+    conditional, _ = misfits([gappy, related], [distribution, distribution], kind="conditional_misfit")
     assert plain[0] > plain[1]
     assert conditional.tolist() == [0, 20]
 
 
-def exact_misfit(table, law):
-    counts, probabilities = [int(c) for c in table.flat], [Fraction(float(p)) for p in law.flat]
+def exact_misfit(table, distribution):
+    counts, probabilities = [int(c) for c in table.flat], [Fraction(float(p)) for p in distribution.flat]
     return sum(abs(c - sum(counts) * p) for c, p in zip(counts, probabilities, strict=True)) / 2
 
 
@@ -293,17 +301,17 @@ def test_the_error_of_floating_point_is_what_the_proof_allows(shape):
     """50 u (m + |o|), u = 2⁻⁵³, for a billion rows; in truth it is far smaller."""
     rng = np.random.default_rng(1)
     table = rng.multinomial(10**9, rng.dirichlet(np.full(math.prod(shape), 0.2))).reshape(shape)
-    law = rng.dirichlet(np.full(math.prod(shape), 0.2)).reshape(shape)
-    law = law / law.sum()
+    distribution = rng.dirichlet(np.full(math.prod(shape), 0.2)).reshape(shape)
+    distribution = distribution / distribution.sum()
     allowed = Fraction(50 * (10**9 + 10**6), 2**53)
     offset = np.array([1e6])
-    score = misfits([table], [law], np.ones(1), offset)[0][0]
-    law = np.maximum(law, 0.0) / np.maximum(law, 0.0).sum()
-    assert abs(Fraction(float(score)) - (exact_misfit(table, law) - 10**6)) <= allowed
+    score = misfits([table], [distribution], np.ones(1), offset)[0][0]
+    distribution = np.maximum(distribution, 0.0) / np.maximum(distribution, 0.0).sum()
+    assert abs(Fraction(float(score)) - (exact_misfit(table, distribution) - 10**6)) <= allowed
     assert abs(Fraction(_dependence(table)) - exact_dependence(table)) <= allowed
-    score = misfits([table], [law], np.ones(1), offset, kind="conditional_misfit")[0][0]
+    score = misfits([table], [distribution], np.ones(1), offset, kind="conditional_misfit")[0][0]
     exact = min(
-        sum(map(exact_misfit, np.moveaxis(table, axis, 0), np.moveaxis(_conditional(law, axis), axis, 0)))
+        sum(map(exact_misfit, np.moveaxis(table, axis, 0), np.moveaxis(_conditional(distribution, axis), axis, 0)))
         for axis in range(2)
     )
     assert abs(Fraction(float(score)) - (exact - 10**6)) <= allowed
@@ -336,52 +344,54 @@ def test_the_search_finds_a_score_divided_by_the_observed_rows():
 
 
 def test_the_search_finds_probabilities_that_are_none():
-    law = np.full((2, 2), 0.7)  # sum 2.8
-    assert largest_jump(lambda table: 0.5 * np.abs(table - table.sum() * law).sum(), (2, 2), 4) > 1
-    assert largest_jump(lambda table: misfits([table], [law])[0][0], (2, 2), 4) <= 1
+    distribution = np.full((2, 2), 0.7)  # sum 2.8
+    assert largest_jump(lambda table: 0.5 * np.abs(table - table.sum() * distribution).sum(), (2, 2), 4) > 1
+    assert largest_jump(lambda table: misfits([table], [distribution])[0][0], (2, 2), 4) <= 1
 
 
 def test_the_search_finds_misfits_that_are_added_instead_of_the_least_taken():
     """A row is in a slice of every column."""
-    law = np.eye(2) / 2
+    distribution = np.eye(2) / 2
 
     def added(table):
-        return sum(0.5 * np.abs(table - table.sum(axis=1 - axis, keepdims=True) * law * 2).sum() for axis in range(2))
+        return sum(
+            0.5 * np.abs(table - table.sum(axis=1 - axis, keepdims=True) * distribution * 2).sum() for axis in range(2)
+        )
 
     assert largest_jump(added, (2, 2), 3) == 2
-    assert largest_jump(lambda table: misfits([table], [law], kind="conditional_misfit")[0][0], (2, 2), 3) == 1
+    assert largest_jump(lambda table: misfits([table], [distribution], kind="conditional_misfit")[0][0], (2, 2), 3) == 1
 
 
 def test_the_search_finds_slices_without_totals_of_their_own():
     """p instead of p(x | x_j), times the slice's rows and the number of slices: its sums are not one."""
-    law = np.array([[0.0, 0.9], [0.05, 0.05]])
+    distribution = np.array([[0.0, 0.9], [0.05, 0.05]])
 
     def planted(table):
-        return 0.5 * np.abs(table - 2 * table.sum(axis=1, keepdims=True) * law).sum()
+        return 0.5 * np.abs(table - 2 * table.sum(axis=1, keepdims=True) * distribution).sum()
 
     assert largest_jump(planted, (2, 2), 3) > 1
 
 
 def test_the_search_finds_the_mean_weight_declared_for_the_largest():
-    laws, weights = [np.eye(4)[0].reshape(2, 2)] * 2, np.array([0.2, 1.0])
-    before, after = (misfits([table] * 2, laws, weights)[0] for table in (np.zeros((2, 2)), np.diag([0, 1])))
+    distributions, weights = [np.eye(4)[0].reshape(2, 2)] * 2, np.array([0.2, 1.0])
+    before, after = (misfits([table] * 2, distributions, weights)[0] for table in (np.zeros((2, 2)), np.diag([0, 1])))
     assert np.abs(after - before).max() > weights.mean()
-    assert np.abs(after - before).max() == misfits([np.zeros((2, 2))] * 2, laws, weights)[1]
+    assert np.abs(after - before).max() == misfits([np.zeros((2, 2))] * 2, distributions, weights)[1]
 
 
 def test_a_score_against_a_fixed_total_prefers_gaps_and_ours_does_not():
     """Why the misfit takes the marginal's own total (PRIVACY C3): the first is described perfectly, but has gaps."""
-    law, total = np.full((2, 2), 0.25), 1000
+    distribution, total = np.full((2, 2), 0.25), 1000
     gappy, wrong = np.full((2, 2), 100), np.array([[300, 200], [200, 300]])
-    fixed = [0.5 * np.abs(table - total * law).sum() for table in (gappy, wrong)]
-    own, _ = misfits([gappy, wrong], [law, law])
+    fixed = [0.5 * np.abs(table - total * distribution).sum() for table in (gappy, wrong)]
+    separate, _ = misfits([gappy, wrong], [distribution, distribution])
     assert fixed[0] > fixed[1]
-    assert own.tolist() == [0, 100]
+    assert separate.tolist() == [0, 100]
 
 
 def test_our_misfit_does_not_depend_on_how_many_rows_have_gaps_up_to_scale():
-    law, table = np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([[30, 30], [20, 20]])
-    whole, half = misfits([10 * table, 5 * table], [law, law])[0]
+    distribution, table = np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([[30, 30], [20, 20]])
+    whole, half = misfits([10 * table, 5 * table], [distribution, distribution])[0]
     assert whole == pytest.approx(2 * half)
 
 
@@ -413,10 +423,12 @@ def workloads(name, which, k, rows, more):
     return [(Workload(table, SETS, rows=which), Views(table, views, rows=which), table.ledger) for table in tables]
 
 
-def public_laws(which, seed):
+def public_distributions(which, seed):
     rng = np.random.default_rng(seed)
     columns = SCHEMA.columns
-    shapes = [[columns[c].extended_size if which == "extended" else columns[c].size for c in one] for one in SETS]
+    shapes = [
+        [columns[c].extended_size if which == "extended" else columns[c].size for c in candidate] for candidate in SETS
+    ]
     return [rng.dirichlet(np.full(math.prod(shape), 0.3)).reshape(shape) for shape in shapes]
 
 
@@ -426,24 +438,24 @@ def public_laws(which, seed):
 @given(pair=neighbours, seed=st.integers(0, 2**16))
 def test_sealed_scores_of_neighbouring_tables(name, which, pair, seed):
     k, rows, more = pair
-    laws, rng = public_laws(which, seed), np.random.default_rng(seed)
+    distributions, rng = public_distributions(which, seed), np.random.default_rng(seed)
     weights, offsets = rng.random(len(SETS)), rng.normal(0, 10, len(SETS))
     results = []
     for workload, views, ledger in workloads(name, which, k, rows, more):
-        scores = [getattr(workload, kind)(SETS, laws, weights, offsets) for kind in MISFITS]
+        scores = [getattr(workload, kind)(SETS, distributions, weights, offsets) for kind in MISFITS]
         scores.append(views.dependence(SETS))
-        assert [one.distance for one in scores] == [Linf(k * weights.max())] * 2 + [Linf(2.0 * k)]
+        assert [scored.distance for scored in scores] == [Linf(k * weights.max())] * 2 + [Linf(2.0 * k)]
         few = workload.restrict(scores[0], [3, 1])
         assert few.distance == scores[0].distance
-        opened = [reveal(one, ledger) for one in scores]
+        opened = [reveal(scored, ledger) for scored in scores]
         assert reveal(few, ledger).tolist() == opened[0][[3, 1]].tolist()
         results.append(opened)
     (misfit, conditional, dependence), (misfit_after, conditional_after, dependence_after) = results
     assert (np.abs(misfit_after - misfit) <= k * weights + ROUNDING).all()
     assert (np.abs(conditional_after - conditional) <= k * weights + ROUNDING).all()
     assert (np.abs(dependence_after - dependence) <= 2 * k + ROUNDING).all()
-    for place, one in enumerate(SETS):  # a candidate on which no new row is observed does not move at all
-        if all(any(gap(r[c]) for c in one) for r in more):
+    for place, candidate in enumerate(SETS):  # a candidate on which no new row is observed does not move at all
+        if all(any(gap(r[c]) for c in candidate) for r in more):
             assert conditional_after[place] == conditional[place]
             if which == "observed":
                 assert misfit_after[place] == misfit[place]
@@ -460,18 +472,18 @@ CANDIDATES = [[(0,), (1, 0)], [(1, 0), (0, 2), (2, 1, 0)], [(1, 0), (0, 2), (1, 
 def test_a_row_with_a_gap_in_what_a_score_reads_changes_nothing(name, which, pair, seed, chosen):
     """What `reads` promises; it is the columns that *all* candidates need, since any one may move the vector."""
     k, rows, more = pair
-    laws = dict(zip(SETS, public_laws(which, seed), strict=True))
+    distributions = dict(zip(SETS, public_distributions(which, seed), strict=True))
     results = []
     for workload, views, ledger in workloads(name, which, k, rows, more):
-        public = [laws[one] for one in chosen], np.ones(len(chosen)), np.zeros(len(chosen))
+        public = [distributions[candidate] for candidate in chosen], np.ones(len(chosen)), np.zeros(len(chosen))
         scores = [getattr(workload, kind)(chosen, *public) for kind in MISFITS]
         scores += [views.dependence(chosen), workload.restrict(scores[0], [0])]
-        reads = {one.reads for one in scores}
+        reads = {scored.reads for scored in scores}
         assert len(reads) == 1
-        results.append([reveal(one, ledger) for one in scores])
+        results.append([reveal(scored, ledger) for scored in scores])
     (reads,) = reads
     required = {"itself": set(), "complete rows": set(SCHEMA.names), "where": {"x1"}}[name]
-    shared = set.intersection(*({f"x{c}" for c in one} for one in chosen)) if which == "observed" else set()
+    shared = set.intersection(*({f"x{c}" for c in candidate} for candidate in chosen)) if which == "observed" else set()
     assert (reads or set()) == required | shared
     if all(any(gap(r[SCHEMA.names.index(column)]) for column in reads or ()) for r in more):
         for before, after in zip(*results, strict=True):

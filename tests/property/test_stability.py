@@ -75,8 +75,8 @@ def test_every_transformation_is_stable_in_rows(name, pair):
     less, greater = (TRANSFORMATIONS[name](table) for table in sealed_pair(k, rows, more))
     a, b = (sorted(zip(*reveal(t._rows, t.ledger).columns, strict=True)) for t in (less, greater))
     assert 0 <= len(b) - len(a) <= k
-    for one in a:
-        b.remove(one)
+    for changed in a:
+        b.remove(changed)
 
 
 @examples(40)
@@ -91,8 +91,8 @@ def test_patterns_of_gaps_keep_their_distance_and_are_those_of_the_rows(pair, be
     assert less.reads is None
     assert np.abs(a - b).sum() <= k
     counted = np.zeros_like(a)
-    for one in rows:
-        gaps = tuple(cell in (None, "-") for cell in one)
+    for entry in rows:
+        gaps = tuple(cell in (None, "-") for cell in entry)
         if gaps[:begin] in among:
             counted[among.index(gaps[:begin]), int("".join(str(int(g)) for g in gaps[begin:]) or "0", 2)] += 1
     assert np.array_equal(a, counted)
@@ -227,11 +227,11 @@ def test_a_row_that_is_not_observed_on_what_a_marginal_reads_changes_nothing(pai
 def test_marginals_counted_together_are_those_counted_alone(rows, wanted):
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
     together = table.marginals(wanted, rows="extended")
-    for one, columns in zip(together, wanted, strict=True):
+    for marginal, columns in zip(together, wanted, strict=True):
         alone = np.zeros([SCHEMA[name].extended_size for name in columns], dtype=np.int64)
         for r in rows:
             alone[tuple(_code(name, r[SCHEMA.names.index(name)]) for name in columns)] += 1
-        assert np.array_equal(reveal(one, table.ledger), alone)
+        assert np.array_equal(reveal(marginal, table.ledger), alone)
 
 
 def _code(name, cell):
@@ -283,8 +283,8 @@ def test_where_keeps_the_rows_with_these_cells_and_no_other(rows, chosen):
     found = sorted(zip(*reveal(kept._rows, table.ledger).columns, strict=True))
     cells = chosen - {"not applicable"} | ({"n/a"} if "not applicable" in chosen else set())
     wanted = [
-        tuple(_code(name, cell) for name, cell in zip(SCHEMA.names, one, strict=True))
-        for one in rows
-        if one[1] in cells
+        tuple(_code(name, cell) for name, cell in zip(SCHEMA.names, entry, strict=True))
+        for entry in rows
+        if entry[1] in cells
     ]
     assert found == sorted(wanted)

@@ -71,13 +71,13 @@ def test_teachers_without_the_rows_that_come_say_the_same_to_the_last_bit(pair, 
     before, after = both(ensemble, pair, seed)
     state = ensemble.start()
     for teacher in np.flatnonzero((before == after).all(axis=1)):
-        said = [
+        answers = [
             ensemble.ask(state, ensemble.prepare(kept), 0, None)[teacher]
             if kind is vote_game
             else ensemble.ask(state, ensemble.prepare(kept), 0, int(teacher))
             for kept in (before, after)
         ]
-        assert np.array_equal(*said)
+        assert np.array_equal(*answers)
 
 
 @examples(40)
@@ -88,11 +88,11 @@ def test_two_answers_are_no_farther_apart_than_is_charged_for(pair, seed, clip):
     mechanism = SubsampledTeacher(
         teachers=TEACHERS, steps=1, clip=clip, std=1.0, vectors=vectors, numbers=vectors * width
     )
-    state, said = ensemble.start(), []
+    state, answers = ensemble.start(), []
     for kept in both(ensemble, pair, seed):
         prepared = ensemble.prepare(kept)
-        said += [mechanism.clipped(ensemble.ask(state, prepared, 0, teacher)) for teacher in range(TEACHERS)]
-    grid = [np.rint(answer / (clip * 2.0**-20)) for answer in said]
+        answers += [mechanism.clipped(ensemble.ask(state, prepared, 0, teacher)) for teacher in range(TEACHERS)]
+    grid = [np.rint(answer / (clip * 2.0**-20)) for answer in answers]
     reach = 2 * math.sqrt(vectors) + math.sqrt(vectors * width) * 2.0**-20 + SLACK
     assert max(np.linalg.norm(a - b) for a in grid for b in grid) / 2**20 <= reach
 

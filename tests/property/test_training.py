@@ -79,7 +79,7 @@ settings_of_a_network = st.tuples(
 
 @examples(120)
 @given(pair=neighbours, chosen=settings_of_a_network, cut=st.integers(1, 4), before=st.sampled_from([0, BLOCK - 1]))
-def test_a_sum_moves_by_no_more_than_its_distance_wherever_rows_lie(pair, chosen, cut, before):
+def test_a_sum_moves_by_no_more_than_its_distance(pair, chosen, cut, before):
     k, rows, more = pair
     kind, scale, seed, clip = chosen
     rows = [("a", "a", "b")] * before + rows  # the added rows may begin a new block
@@ -97,14 +97,14 @@ def test_a_sum_moves_by_no_more_than_its_distance_wherever_rows_lie(pair, chosen
 @given(
     rows=st.lists(row, max_size=12), coming=row, chosen=settings_of_a_network, before=st.sampled_from([0, BLOCK - 2])
 )
-def test_a_row_adds_a_vector_of_its_own_exactly_whoever_else_is_in_the_lot(rows, coming, chosen, before):
+def test_a_row_adds_the_same_vector_in_every_batch(rows, coming, chosen, before):
     """In integers of any length: a sum with the row less one without it is the vector of a lot of this row alone."""
     kind, scale, seed, clip = chosen
     trained, folder = program(kind, scale, seed), Path(tempfile.mkdtemp())
     mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=trained.numbers)
 
-    def exact_sum(*lot):
-        table = private(list(lot), SCHEMA, folder)
+    def exact_sum(*batch):
+        table = private(list(batch), SCHEMA, folder)
         total = ExactSum.zeros(trained.numbers)
         with np.errstate(all="ignore"):
             for block in reveal(training_rows(table, trained), table.ledger).poisson_sample(

@@ -178,7 +178,7 @@ def test_the_gradient_is_as_small_as_is_claimed(rows, regularization):
     assert np.sqrt(slope @ slope) <= tolerance
 
 
-def test_points_are_within_their_radius_and_the_grid_is_as_fine_as_is_said():
+def test_points_are_within_their_radius_and_the_grid_is_fine_enough():
     points = Points.of(SCHEMA)
     every = [(x, y, z) for x in CELLS[0] for y in CELLS[1] for z in CELLS[2]]
     lengths = np.sqrt((points(public(every).codes) ** 2).sum(axis=1))

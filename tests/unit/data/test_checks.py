@@ -33,12 +33,12 @@ def test_the_same_codes_must_be_the_same_cells():
 
 def test_bins_learned_for_one_are_those_of_both():
     schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 99), bins="learned")])
-    one, other = (gl.Table.read(pl.DataFrame({"age": ages}), schema) for ages in ([1, 2, 50], [3, 99]))
-    truth, compared = to_shared_bins(one, other)
+    first, other = (gl.Table.read(pl.DataFrame({"age": ages}), schema) for ages in ([1, 2, 50], [3, 99]))
+    truth, compared = to_shared_bins(first, other)
     assert truth.schema.columns == compared.schema.columns
     assert not truth.schema["age"].has_learned_bins
     with pytest.raises(SchemaError, match="the truth has weights"):
-        to_shared_bins(one.with_weights([1, 2, 3]), other)
+        to_shared_bins(first.with_weights([1, 2, 3]), other)
 
 
 def test_weights_that_are_passed_come_before_those_of_the_table():

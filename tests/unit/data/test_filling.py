@@ -14,7 +14,7 @@ from gapless.synth.sequential.autoregressive import ColumnConditional
 from gapless.testing.audit import letters_schema, private
 
 ROWS = [("a", "b", "a"), (None, "b", "a"), ("b", None, "b")]
-LAW = ColumnConditional((), 2, 2, 1, np.zeros(2))
+DISTRIBUTION = ColumnConditional((), 2, 2, 1, np.zeros(2))
 
 
 @pytest.fixture
@@ -27,34 +27,34 @@ class Spy(ColumnConditional):
 
 
 @pytest.mark.parametrize(
-    ("law", "given"),
+    ("distribution", "given"),
     [
         (Spy((), 2, 2, 1, np.zeros(2)), []),
         (ColumnConditional((), 3, 3, 1, np.zeros(3)), []),  # of other cells
-        (LAW, ["x1"]),  # given others than it was trained with
+        (DISTRIBUTION, ["x1"]),  # given others than it was trained with
         (ColumnConditional((3,), 2, 2, 1, np.zeros(9)), ["x1"]),  # which may be missing itself
         (ColumnConditional((), 2, 2, 1, np.zeros(1)), []),  # too few numbers
         (ColumnConditional((), 2, 2, 1, np.array([0.0, np.nan])), []),
     ],
 )
-def test_a_law_that_is_not_ours_or_does_not_fit_is_refused_before_a_row_is_read(table, law, given):
+def test_a_foreign_or_unfit_distribution_is_refused_before_a_row_is_read(table, distribution, given):
     with pytest.raises(ModelError):
-        table.fill_column("x0", law, given=given)
+        table.fill_column("x0", distribution, given=given)
     assert not table.ledger.entries
 
 
-def test_nothing_is_put_into_a_law_by_hand():
+def test_a_distribution_cannot_be_modified():
     """It has no place for a method of its own, and what is filled with is made anew of its numbers."""
-    law = ColumnConditional((), 2, 2, 1, np.zeros(2))
+    distribution = ColumnConditional((), 2, 2, 1, np.zeros(2))
     with pytest.raises(AttributeError):
-        object.__setattr__(law, "draw", print)
-    assert law.sanitized() is not law
-    assert law.sanitized().parameters is not law.parameters
+        object.__setattr__(distribution, "draw", print)
+    assert distribution.sanitized() is not distribution
+    assert distribution.sanitized().parameters is not distribution.parameters
 
 
 def test_counts_of_drawn_cells_read_every_row(table):
     """What a row adds to them hangs on its gaps, which figures of loss distributions take it not to."""
-    filled = table.fill_column("x0", LAW, given=[])
+    filled = table.fill_column("x0", DISTRIBUTION, given=[])
     tally = RowContribution(
         ("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1, needs=frozenset({"x1"})
     )
@@ -76,8 +76,8 @@ def test_counts_of_drawn_cells_read_every_row(table):
 
 
 def test_only_gaps_are_drawn_each_row_by_its_own_number():
-    codes, law = np.array([0, 2, 2, 1], dtype=np.uint8), np.array([0.25, 0.75])
-    (filled,) = fill_gaps([codes], [law], lambda: np.array([0.9, 0.2, 0.3, 0.0]))
+    codes, distribution = np.array([0, 2, 2, 1], dtype=np.uint8), np.array([0.25, 0.75])
+    (filled,) = fill_gaps([codes], [distribution], lambda: np.array([0.9, 0.2, 0.3, 0.0]))
     assert filled.tolist() == [0, 0, 1, 1]
     assert filled.dtype == codes.dtype
 

@@ -105,9 +105,9 @@ def test_probabilities_are_those_of_the_logistic_function():
     found, slope = logistic_function(logits)
     true = 1 / (1 + np.exp(-logits))
     assert np.abs(found - true).max() < 2.0**-26
-    inside, lower = np.abs(logits) < TABLE_END, 1 / (1 + np.exp(np.abs(logits)))
-    np.testing.assert_allclose(slope[inside], (lower * (1 - lower))[inside], rtol=1e-3)
-    np.testing.assert_allclose(found[inside], true[inside], rtol=1e-6)
+    in_table, lower = np.abs(logits) < TABLE_END, 1 / (1 + np.exp(np.abs(logits)))
+    np.testing.assert_allclose(slope[in_table], (lower * (1 - lower))[in_table], rtol=1e-3)
+    np.testing.assert_allclose(found[in_table], true[in_table], rtol=1e-6)
 
 
 def exact_gradient(b, blocks, regularization):

@@ -159,7 +159,7 @@ def test_copies_of_one_count_do_not_keep_its_distance(table):
 
 
 @pytest.mark.parametrize("kind", ["misfit", "conditional_misfit"])
-def test_a_law_is_checked_as_it_is_used(kind, table):
+def test_a_distribution_is_checked_as_it_is_used(kind, table):
     class Lying(np.ndarray):
         shape = (2, 3)  # in truth one cell, which would be counted for each of six
 
@@ -176,10 +176,10 @@ def test_candidates_are_those_that_were_declared(kind, tmp_path):
     views = Views(
         table, [(c, np.arange(column.extended_size)) for c, column in enumerate(schema.columns)], rows="observed"
     )
-    law, candidates = [np.array([0.5, 0.5])], [(0,)]
+    distribution, candidates = [np.array([0.5, 0.5])], [(0,)]
     scores = {
-        "misfit": lambda: workload.misfit(candidates, law, np.ones(1), np.zeros(1)),
-        "conditional_misfit": lambda: workload.conditional_misfit(candidates, law, np.ones(1), np.zeros(1)),
+        "misfit": lambda: workload.misfit(candidates, distribution, np.ones(1), np.zeros(1)),
+        "conditional_misfit": lambda: workload.conditional_misfit(candidates, distribution, np.ones(1), np.zeros(1)),
         "dependence": lambda: views.dependence(candidates),
     }[kind]()
     candidates.append((2,))
@@ -294,7 +294,7 @@ class Noting(np.ndarray):
 
     def __array_ufunc__(self, function, method, *given, **named):
         Noting.seen.append((function, given))
-        return getattr(function, method)(*(np.asarray(one) for one in given), **named)
+        return getattr(function, method)(*(np.asarray(argument) for argument in given), **named)
 
     def __getitem__(self, key):
         Noting.seen.append(key)
@@ -303,8 +303,8 @@ class Noting(np.ndarray):
 
 def planted_models(model, spy):
     """Of our own classes throughout, with something of another in them."""
-    laws = [np.full(column.size, 1 / column.size).view(Noting) for column in SCHEMA.columns]
-    yield replace(model, filled=Product(tuple(laws)))
+    distributions = [np.full(column.size, 1 / column.size).view(Noting) for column in SCHEMA.columns]
+    yield replace(model, filled=Product(tuple(distributions)))
     shadowed = replace(model)
     object.__setattr__(shadowed, "fill", spy.fill)
     yield shadowed
@@ -325,9 +325,9 @@ def test_a_model_of_ours_is_made_anew_before_it_is_handed_rows(table, tmp_path):
 
 
 def test_a_model_of_objects_is_refused(table, tmp_path):
-    law = np.array([Spy(), Spy()], dtype=object)
+    distribution = np.array([Spy(), Spy()], dtype=object)
     with pytest.raises(gl.errors.ModelError, match="must hold numbers only"):
-        table.fill_given(replace(fitted(tmp_path), filled=Product((law, law))))
+        table.fill_given(replace(fitted(tmp_path), filled=Product((distribution, distribution))))
 
 
 def test_what_a_foreign_synthesizer_gives_back_is_looked_at(table):
@@ -349,7 +349,7 @@ def test_a_model_that_was_fitted_or_loaded_here_fills_gaps(table, tmp_path):
         assert table.fill_given(good).is_filled
 
 
-def test_laws_and_beginnings_are_taken_as_plain_values(table):
+def test_distributions_and_prefixes_are_copied_as_plain_values(table):
     seen = []
 
     class SpyArray(np.ndarray):
@@ -369,8 +369,8 @@ def test_laws_and_beginnings_are_taken_as_plain_values(table):
         def __hash__(self):
             return 1
 
-    laws = [np.ones(column.size).view(SpyArray) for column in SCHEMA.columns]
-    filled = table.fill(laws)
+    distributions = [np.ones(column.size).view(SpyArray) for column in SCHEMA.columns]
+    filled = table.fill(distributions)
     assert reveal(filled.marginal(()), table.ledger) == len(ROWS)
     patterns = table.gap_patterns(["x0", "x1"], among=[(SpyFlag(1),), (SpyFlag(0),)])
     assert reveal(patterns, table.ledger).tolist() == [[0, 1], [2, 1]]
@@ -403,14 +403,14 @@ class SpyColumn(Integer):
         return np.zeros(10, dtype=np.int64).view(SpyBins)
 
 
-class SpyTold(SpyColumn):
+class SpyColumn(SpyColumn):
     size = 1
 
 
-def test_rows_are_told_by_columns_of_ours_alone(tmp_path):
+def test_only_columns_of_this_library_rebin_rows(tmp_path):
     table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
     subclass = type("Louder", (Schema,), {})("people", [Integer("age", bounds=(0, 9), bins=2)])
-    for foreign in (Schema("others", [SpyTold("age", bounds=(0, 9))]), subclass):
+    for foreign in (Schema("others", [SpyColumn("age", bounds=(0, 9))]), subclass):
         with pytest.raises(gl.errors.SchemaError, match="gapless does not define"):
             table.rebin(foreign)
     assert not SpyColumn.seen
@@ -439,10 +439,10 @@ def test_the_parts_of_a_rank_are_plain_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [(3, 2), (-1, 2), (1, -2)])
-def test_a_rank_is_of_a_share(wrong, tmp_path):
+def test_a_quantile_must_be_a_fraction_from_0_to_1(wrong, tmp_path):
     table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
     share = SimpleNamespace(numerator=wrong[0], denominator=wrong[1])
-    with pytest.raises(gl.errors.SchemaError, match="of a plain share"):
+    with pytest.raises(gl.errors.SchemaError, match="quantiles are fractions from 0 to 1"):
         rank_scores(table, gl.Median("age").compile(table.schema).contribution, "age", quantile=share, shifts=[0])
 
 

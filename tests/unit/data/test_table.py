@@ -25,7 +25,7 @@ TABLE = gl.Table.read(pl.DataFrame({"a": ["x", "y", None, "x"], "b": [True, None
 OLD = b"the old file"
 
 
-def test_a_table_tells_its_size():
+def test_a_table_shows_its_size():
     assert len(TABLE) == TABLE.rows == 4
     assert repr(TABLE) == "<Table 't': 4 rows, 2 columns>"
 
@@ -281,9 +281,9 @@ def test_the_same_values_in_every_frame_and_file(tmp_path):
 
 
 def test_another_seed_gives_other_values_in_the_same_bins():
-    one, other = table(seed=1), table(seed=2)
-    assert not one.to_polars()["income"].equals(other.to_polars()["income"])
-    assert all(np.array_equal(a, b) for a, b in zip(one.codes, other.codes, strict=True))
+    first, other = table(seed=1), table(seed=2)
+    assert not first.to_polars()["income"].equals(other.to_polars()["income"])
+    assert all(np.array_equal(a, b) for a, b in zip(first.codes, other.codes, strict=True))
 
 
 @pytest.mark.parametrize("rows", [0, 1])
@@ -339,7 +339,7 @@ def test_a_cell_that_was_a_gap_for_a_while_forgets_its_value():
     assert (again == 12.5).to_list() == gapped.to_polars()["x"].is_not_null().to_list()
 
 
-def test_parquet_tells_not_applicable_from_a_gap(tmp_path):
+def test_parquet_distinguishes_not_applicable_from_a_gap(tmp_path):
     code = (gl.MissingCode("n/a", "not-applicable"),)
     schema = gl.Schema(
         "t",
@@ -526,7 +526,7 @@ def test_arrow_takes_a_table_as_it_is(read):
     assert [types[name] for name in ("age", "smoker", "born")] == [pa.int64(), pa.bool_(), pa.date32()]
 
 
-def test_without_pyarrow_polars_tells_the_stream(read, monkeypatch):
+def test_without_pyarrow_polars_provides_the_stream(read, monkeypatch):
     def lacks(_):
         raise gl.errors.ReadError("pyarrow is not installed", hint="install it")
 

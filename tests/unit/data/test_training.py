@@ -22,12 +22,12 @@ def test_marked_rows_come_in_blocks_of_one_size():
 
 
 def test_teachers_are_there_before_a_row_is():
-    (none, nobody), (columns, teachers) = TrainingRows(None, ROWS, (0,), None).batches(np.zeros)
-    assert (none[0].size, nobody.size) == (0, 0)
+    (none, refused), (columns, teachers) = TrainingRows(None, ROWS, (0,), None).batches(np.zeros)
+    assert (none[0].size, refused.size) == (0, 0)
     assert columns[0].size == teachers.size == BLOCK + 2
 
 
-def test_steps_are_reported_to_whoever_asked():
+def test_steps_are_reported():
     steps = []
     TrainingRows(None, ROWS, (0,), steps.append).report_progress(3)
     TrainingRows(None, ROWS, (0,), None).report_progress(4)
