@@ -83,7 +83,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     'aim'
     """
     names = list(names)
-    same = [each for each in names if each.casefold() == name.casefold()]
+    same = [known for known in names if known.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     return listing(close or [f"one of: {listing(names)}"])
 
@@ -134,7 +134,7 @@ def aligned(names: Iterable[str], *, most: int = 40) -> list[str]:
 
 
 def rounded_up(number: float, digits: int = 4) -> str:
-    """A number for people, never less than it is.
+    """A number as text with some digits, rounded up.
 
     >>> rounded_up(0.87342), rounded_up(2.0), rounded_up(0.999999)
     ('0.8735', '2', '1')
@@ -145,7 +145,7 @@ def rounded_up(number: float, digits: int = 4) -> str:
 
 
 def format_up(number: float) -> str:
-    """As short as usual where that is not less, else rounded up.
+    """A number as short text where that is not less than the number, else rounded up.
 
     >>> format_up(1e-6), format_up(0.5), format_up(0.12345649)
     ('1e-06', '0.5', '0.123457')

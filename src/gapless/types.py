@@ -1,4 +1,4 @@
-"""Types that several packages share: arrays, gaps, numbers, and whether a class is this library's own.
+"""Types that several packages share: arrays, gaps, numbers, and the test whether a class is of this library.
 
 True and False are no numbers, wherever one is passed; numpy's numbers are.
 """
@@ -27,7 +27,7 @@ Values: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class GapRule:
-    """What counts as a gap in a column: in words, and as a digest of every public fact that decides it."""
+    """The definition of a gap in a column: as text, and as a digest of every public fact that decides it."""
 
     description: str
     digest: str
@@ -43,7 +43,7 @@ class GapRule:
         return {"told": self.description, "digest": self.digest}
 
     def given(self, facts: object) -> GapRule:
-        """The same rule where more facts decide."""
+        """The same rule with further facts in its digest."""
         more = json.dumps([self.digest, facts])
         return replace(self, digest=hashlib.sha256(more.encode()).hexdigest())
 
@@ -100,19 +100,19 @@ def number(
 _PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # by the very type
 
 
-def is_trusted(thing: object) -> bool:
+def is_trusted(value: object) -> bool:
     """Whether its class is one of this library's: the very one, no subclass of it and no class of the same name."""
-    kind = type(thing)
+    kind = type(value)
     home = sys.modules.get(kind.__module__)
     return kind.__module__.startswith("gapless.") and getattr(home, kind.__name__, None) is kind
 
 
-def all_trusted(thing: object) -> bool:
+def all_trusted(value: object) -> bool:
     """Whether an object and all that it is made of are plain or of this library: no function is."""
-    if isinstance(thing, tuple):
-        return all(map(all_trusted, thing))
-    if is_dataclass(thing) and is_trusted(thing):
-        return all(all_trusted(getattr(thing, field.name)) for field in fields(thing))
-    if type(thing) is np.ndarray:
-        return not thing.dtype.hasobject  # objects are multiplied by what their own class says
-    return type(thing) in _PLAIN
+    if isinstance(value, tuple):
+        return all(map(all_trusted, value))
+    if is_dataclass(value) and is_trusted(value):
+        return all(all_trusted(getattr(value, field.name)) for field in fields(value))
+    if type(value) is np.ndarray:
+        return not value.dtype.hasobject  # objects are multiplied by methods of their class
+    return type(value) in _PLAIN

@@ -34,8 +34,8 @@ def missed(text, budget, rows, source, seed):
     truth = asked.estimand.estimate(sums / asked.contribution.unit)
     outside = 0
     for _ in range(TRIALS):
-        (one,) = asked.estimates(mechanism(sums, source), asked.contribution.unit, noise)
-        low, high = one.interval
+        (estimate,) = asked.estimates(mechanism(sums, source), asked.contribution.unit, noise)
+        low, high = estimate.interval
         outside += not low - 1e-9 <= truth <= high + 1e-9
     return outside
 

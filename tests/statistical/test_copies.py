@@ -146,7 +146,11 @@ def test_intervals_hold_the_truth(method, tmp_path):
             "x": gl.pool(copies, gl.Proportion("x == 1")).estimates[0],
             "y": gl.pool(copies, gl.Proportion("y == 1")).estimates[0],
         }
-        hits += [each.interval[0] <= truth[name] <= each.interval[1] for name, each in found.items() if each.interval]
+        hits += [
+            estimate.interval[0] <= truth[name] <= estimate.interval[1]
+            for name, estimate in found.items()
+            if estimate.interval
+        ]
         sample = model.sample(seed=seed)
         given = sample.codes[1][sample.codes[0] == 1]
         naive.append(abs(given.mean() - 0.7) <= 1.96 * math.sqrt(0.21 / len(given)))

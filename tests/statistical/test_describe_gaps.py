@@ -126,7 +126,7 @@ def test_little_is_about_uniform_if_gaps_are_completely_at_random():
     rates = {"a": 0.2, "b": 0.3, "d": 0.1}
     for columns in ("independent", "dependent"):  # which columns are missing together does not matter
         gapped = (gl.MCAR(rates, columns=columns).apply(table(seed), seed=seed) for seed in range(80))
-        found = [gl.missing.little_test(one).p_value for one in gapped]
+        found = [gl.missing.little_test(gapped_table).p_value for gapped_table in gapped]
         assert stats.kstest(found, "uniform").pvalue > ALARM
 
 

@@ -67,8 +67,8 @@ def dependence(flags, codes):
     """How far the missing rate moves over the cells of a column, in standard deviations: the largest of them."""
     rate, worst = flags.mean(), 0.0
     for cell in np.unique(codes):
-        inside = flags[codes == cell]
-        worst = max(worst, abs(inside.mean() - rate) / np.sqrt(rate * (1 - rate) / len(inside)))
+        in_cell = flags[codes == cell]
+        worst = max(worst, abs(in_cell.mean() - rate) / np.sqrt(rate * (1 - rate) / len(in_cell)))
     return worst
 
 
@@ -80,12 +80,14 @@ def test_on_what_gaps_depend():
     mar = gl.MAR(0.3, observed=["a"]).mask(truth, seed=0)
     assert all(dependence(mar[:, c], truth.codes[0]) > 10 for c in (1, 2, 3))
     for a in range(10):  # given the driver nothing else matters
-        inside = truth.codes[0] == a
-        assert all(dependence(mar[inside, c], truth.codes[c][inside]) < 5.5 for c in (1, 2, 3))
-    own = gl.MNAR(0.3, how="self").mask(truth, seed=0)
+        in_cell = truth.codes[0] == a
+        assert all(dependence(mar[in_cell, c], truth.codes[c][in_cell]) < 5.5 for c in (1, 2, 3))
+    mnar = gl.MNAR(0.3, how="self").mask(truth, seed=0)
     for a in range(10):
-        inside = truth.codes[0] == a
-        assert dependence(own[inside, 2], truth.codes[2][inside]) > 5.5 or len(np.unique(truth.codes[2][inside])) == 1
+        in_cell = truth.codes[0] == a
+        assert (
+            dependence(mnar[in_cell, 2], truth.codes[2][in_cell]) > 5.5 or len(np.unique(truth.codes[2][in_cell])) == 1
+        )
 
 
 SHARED_COUNTS = {  # complete rows at a rate of 0.2 in the shared tables: MCAR, MAR, MNAR
@@ -115,7 +117,7 @@ def test_complete_rows_land_where_the_shared_tables_have_them(name):
         shared = pl.read_csv(SHARED / f"{name}_{kind.__name__}_0.2.csv.gz", infer_schema_length=0)
         assert shared.drop_nulls().height == expected
         found = [gl.missing.patterns(kind(0.2).apply(truth, seed=seed)) for seed in range(3)]
-        mean = np.mean([one.complete for one in found])
+        mean = np.mean([found_patterns.complete for found_patterns in found])
         assert abs(mean - expected) < (5 * np.sqrt(expected * 4 / 3) if kind is gl.MCAR else expected / 4)
-        gappy = [rate for one in found for rate in one.rates.values() if rate > 0]
+        gappy = [rate for found_patterns in found for rate in found_patterns.rates.values() if rate > 0]
         assert np.allclose(gappy, 0.2, atol=0.012)

@@ -25,10 +25,10 @@ def many_samples(model):
     return every
 
 
-def worst(model, every, ways):
+def worst(model, every, order):
     """The least p-value, over sets of columns and their cells, of the mean count of the samples (Bonferroni)."""
     least, tests = 1.0, 0
-    for columns in combinations(range(len(SIZES)), ways):
+    for columns in combinations(range(len(SIZES)), order):
         others = tuple(1 + column for column in range(len(SIZES)) if column not in columns)
         counts = every.sum(axis=others)
         off = counts.mean(axis=0) - ROWS * model.marginal(columns)
@@ -41,8 +41,8 @@ def test_tables_keep_their_expectation():
     """False alarm 1e-3 for each number of columns; the seed is fixed."""
     model = model_of()
     every = many_samples(model)
-    for ways in (2, 3, 4):
-        assert worst(model, every, ways) > 1e-3
+    for order in (2, 3, 4):
+        assert worst(model, every, order) > 1e-3
 
 
 def test_the_check_finds_a_draw_that_is_drawn_elsewhere(monkeypatch):
@@ -53,11 +53,11 @@ def test_the_check_finds_a_draw_that_is_drawn_elsewhere(monkeypatch):
         wrong = other.T @ other * np.float32(ROWS / COMPONENTS)
         plain(codes, groups, np.float32(0.95) * target + np.float32(0.05) * wrong, ends, rng)
 
-    monkeypatch.setattr(module, "balance", elsewhere)
+    monkeypatch.setattr(module, "swap_rebalance", elsewhere)
     model = model_of()
     every = many_samples(model)
-    for ways in (2, 3):
-        assert worst(model, every, ways) < 1e-6
+    for order in (2, 3):
+        assert worst(model, every, order) < 1e-6
 
 
 def test_more_columns_are_no_less_even():

@@ -70,8 +70,8 @@ def sorted_within_groups(probabilities, groups, rng):
     sizes = np.bincount(groups, minlength=len(probabilities))
     chosen = np.empty(len(groups), dtype=np.int64)
     for group in np.flatnonzero(sizes):
-        law = probabilities[group] / probabilities[group].sum()
-        chosen[groups == group] = np.sort(rng.choice(len(law), sizes[group], p=law))
+        shares = probabilities[group] / probabilities[group].sum()
+        chosen[groups == group] = np.sort(rng.choice(len(shares), sizes[group], p=shares))
     return chosen
 
 
@@ -88,7 +88,7 @@ def test_expected_counts_are_exact(model, looped, rows):
     assert unbiased(looped, rows, repeats, seed=rows)
 
 
-def test_samples_are_within_the_multinomial_law(model, looped):
+def test_samples_are_within_multinomial_variation(model, looped):
     for rows in (2_000, 50_000):
         assert within_multinomial(model, rows, seed=1)
         assert within_multinomial(looped, rows, seed=2)
@@ -115,7 +115,7 @@ def test_rounding_is_closer_to_the_model_than_chance():
     assert counts.tolist() == [250] * 4
 
 
-def conditional_fits(model, law, seed):
+def conditional_fits(model, shares, seed):
     """Chi-square of the free columns for a row pattern that is given many times, within one mixed call."""
     patterns = [{}, {4: 1}, {1: 2, 2: 0}, {0: 1, 3: 0}, {3: 1, 1: 0, 2: 2}, {0: 0, 4: 0}]
     many = 20_000
@@ -126,7 +126,7 @@ def conditional_fits(model, law, seed):
     rng = np.random.default_rng(seed)
     rows = model.fill(known, lambda: rng.random(len(known)))
     assert ((known < 0) | (rows == known)).all()
-    joint = law.reshape(SIZES)
+    joint = shares.reshape(SIZES)
     for number, pattern in enumerate(patterns):
         allowed = np.zeros(SIZES)
         allowed[tuple(pattern.get(column, slice(None)) for column in range(len(SIZES)))] = 1
@@ -140,12 +140,12 @@ def conditional_fits(model, law, seed):
     return True
 
 
-def test_conditional_rows_follow_the_conditional_law(model, looped):
+def test_conditional_rows_follow_the_conditional_distribution(model, looped):
     assert conditional_fits(model, joint_of(model), seed=3)
     assert conditional_fits(looped, joint_of(looped), seed=4)
 
 
-def says_nothing(evidence, place, send=sampling._ConditionalSampler._send):
+def forgets_messages(evidence, place, send=sampling._ConditionalSampler._send):
     send(evidence, place)
     evidence.messages[place][:] = 1.0
 
@@ -153,7 +153,7 @@ def says_nothing(evidence, place, send=sampling._ConditionalSampler._send):
 def test_conditional_check_has_power(looped, monkeypatch):
     tilted = joint_of(looped) * np.linspace(1, 1.25, np.prod(SIZES))
     assert not conditional_fits(looped, tilted / tilted.sum(), seed=4)
-    monkeypatch.setattr(sampling._ConditionalSampler, "_send", says_nothing)  # what is known below is not heard
+    monkeypatch.setattr(sampling._ConditionalSampler, "_send", forgets_messages)  # what is known below is not heard
     assert not conditional_fits(looped, joint_of(looped), seed=4)
 
 

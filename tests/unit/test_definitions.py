@@ -62,11 +62,11 @@ def test_true_and_false_are_two_levels_like_any_other_two():
 
 
 def test_a_level_that_never_occurs_does_not_lower_an_association():
-    """The line of a picture and the figure of a report are of one law, and equal."""
-    law = np.array([[0.4, 0.1, 0.0], [0.1, 0.4, 0.0], [0.0, 0.0, 0.0]])
+    """The line of a picture and the figure of a report are of one distribution, and equal."""
+    joint = np.array([[0.4, 0.1, 0.0], [0.1, 0.4, 0.0], [0.0, 0.0, 0.0]])
     columns = gl.Categorical("x", ["a", "b", "c"]), gl.Categorical("y", ["a", "b", "c"])
-    model = SimpleNamespace(schema=gl.Schema("t", columns), marginal_if_known=lambda _names: law)
-    assert ev.association(law, columns) == pytest.approx(0.6)
+    model = SimpleNamespace(schema=gl.Schema("t", columns), marginal_if_known=lambda _names: joint)
+    assert ev.association(joint, columns) == pytest.approx(0.6)
     assert FittedModel._strength(model, 0, 1, None) == pytest.approx(0.6)
     model.marginal_if_known = lambda _names: np.array([[0.5, 0.0], [0.5, 0.0]])
     assert FittedModel._strength(model, 0, 1, None) == 0  # one column does not vary

@@ -92,12 +92,12 @@ def test_no_number_that_can_be_one_stands_before_a_plural():
     assert found - NEVER_ONE == set()
 
 
-ONE = gl.Schema("one", [gl.Categorical("x", ["a", "b"])])
-TWO = gl.Schema("two", [gl.Categorical("x", ["a", "b"]), gl.Categorical("y", ["a", "b"])])
-ROW = gl.Table(ONE, [np.array([0])], rows=1)
+ONE_COLUMN = gl.Schema("one", [gl.Categorical("x", ["a", "b"])])
+TWO_COLUMNS = gl.Schema("two", [gl.Categorical("x", ["a", "b"]), gl.Categorical("y", ["a", "b"])])
+ROW = gl.Table(ONE_COLUMN, [np.array([0])], rows=1)
 
 
-def test_one_row_and_one_column_are_told_as_such(tmp_path):
+def test_one_row_and_one_column_are_singular(tmp_path):
     assert repr(ROW) == "<Table 'one': 1 row, 1 column>"
     assert "1 row, 1 column of" in ROW._repr_html_()
     shown = str(gl.compare(ROW, ROW))
@@ -105,15 +105,15 @@ def test_one_row_and_one_column_are_told_as_such(tmp_path):
     assert "With 1 row much is chance" in shown
     assert str(gl.weights.Weights([1.0], method="by hand")).startswith("by hand weights of 1 row: 1 row in effect")
     with pytest.raises(gl.errors.SchemaError, match="1 weight for 4 rows"):
-        gl.Table(ONE, [np.zeros(4, dtype=int)], rows=4).with_weights([1.0])
+        gl.Table(ONE_COLUMN, [np.zeros(4, dtype=int)], rows=4).with_weights([1.0])
     assert str(gl.missing.patterns(ROW)).startswith("1 row, 1 of them complete")
     assert "1 degree of freedom, p = 0.5 (1 pattern, 1 variable)" in str(LittleTest(1.0, 1, 0.5, 1, 1))
 
 
-def test_one_pair_of_columns_in_a_private_comparison_is_told_as_such(tmp_path):
+def test_one_pair_of_columns_in_a_private_comparison_is_singular(tmp_path):
     rows = [("a", "a"), ("b", "b")] * 500
-    people = private(rows, TWO, tmp_path, budget=gl.Budget(50.0, 0))
-    fake = gl.Table.read(pl.DataFrame(rows, schema=["x", "y"], orient="row"), TWO)
+    people = private(rows, TWO_COLUMNS, tmp_path, budget=gl.Budget(50.0, 0))
+    fake = gl.Table.read(pl.DataFrame(rows, schema=["x", "y"], orient="row"), TWO_COLUMNS)
     result = gl.evaluate.compare_private(people, fake, spend=people.ledger.share("50%"))
     assert "distance of 1 pair of columns, corrected for noise" in result["two-way distance"].about
     assert "distance of 2 columns, noise" in result["one-way distance"].about
@@ -122,8 +122,8 @@ def test_one_pair_of_columns_in_a_private_comparison_is_told_as_such(tmp_path):
     assert model.describe().startswith("independent: 1 column of 'two', about 1,000 rows")
 
 
-def test_a_first_entry_by_itself_is_told_as_one(tmp_path):
-    people = private([("a",)] * 9, ONE, tmp_path, budget=gl.Budget(1.0, 1e-6))
+def test_a_single_first_entry_is_singular(tmp_path):
+    people = private([("a",)] * 9, ONE_COLUMN, tmp_path, budget=gl.Budget(1.0, 1e-6))
     people.ask(gl.Count(), spend=people.ledger.left)
     assert pricing_note(people.ledger).startswith(
         "The first entry is priced by its exact total: 100.00% of the budget, in place of"

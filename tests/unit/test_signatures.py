@@ -26,7 +26,7 @@ def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
         spend = parameters.get("spend")
         if "Grant" in hints or name in SPEND_NOTHING:  # a grant is a permission to spend
             continue
-        if inspect.signature(function).return_annotation == "Sums":  # sealed sums, which a release opens
+        if inspect.signature(function).return_annotation == "PendingRelease":  # sealed sums, which a release opens
             continue
         assert takes == (spend is not None), name
         if spend is not None:
@@ -56,7 +56,7 @@ def test_no_sealed_object_gives_a_hold_on_another_distance():
     for kind in (gl.PrivateTable, Private):
         for name, member in inspect.getmembers(kind, inspect.isroutine):
             if not name.startswith("_"):
-                hints = [str(one.annotation) for one in inspect.signature(member).parameters.values()]
+                hints = [str(parameter.annotation) for parameter in inspect.signature(member).parameters.values()]
                 assert not re.search(r"Callable|Contribution|Key|distance", " ".join(hints)), (kind, name)
     assert {name for name in dir(Private) if not name.startswith("_")} == {"distance", "reads"}
 
@@ -69,11 +69,11 @@ PUBLIC_CHANCE = {
     "synth.constraint_sampler",  # what is chosen by chance for a model's rules, always the same
     "synth.copies",  # released tables with noise once more, samples
     "inference.support",  # other cells in a copy
-    "inference.pooling",  # values dealt inside bins of a copy
+    "inference.pooling",  # values drawn within bins of a copy
     "missing.gap_mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts
-    "weights.discriminators",  # lots of a public table
+    "weights.discriminators",  # samples of a public table
     "evaluate.marginals",  # compares public tables, in directions that are always the same
 }
 
@@ -81,11 +81,11 @@ PUBLIC_CHANCE = {
 def built_from_released_values():
     """The modules that may import no table: import-linter checks it."""
     linter = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["tool"]["importlinter"]
-    (contract,) = (one for one in linter["contracts"] if one.get("forbidden_modules") == ["gapless.data"])
+    (contract,) = (found for found in linter["contracts"] if found.get("forbidden_modules") == ["gapless.data"])
     return {name.removeprefix("gapless.") for name in contract["source_modules"]}
 
 
-def test_noise_and_cost_live_in_the_privacy_room_only():
+def test_noise_and_cost_are_only_in_the_privacy_package():
     """No generator in the packages that measure: numpy's is for public samples, in models and in the modules above."""
     found = set()
     models = built_from_released_values()
@@ -96,14 +96,14 @@ def test_noise_and_cost_live_in_the_privacy_room_only():
 
 
 def test_every_public_name_has_a_docstring():
-    for name, thing in public_objects():
-        assert not callable(thing) or inspect.getdoc(thing), name
+    for name, member in public_objects():
+        assert not callable(member) or inspect.getdoc(member), name
     for name, function in public_functions():
         assert inspect.getdoc(function), name
 
 
 def test_only_questions_say_what_a_row_adds():
-    """That a sum looks at each row by itself is proved for the functions of these two rooms, and owed by no other."""
+    """That a sum looks at each row by itself is proved for the functions of these two packages."""
     for module, source in sources():
-        found = re.search(r"\bTally\(|\bContribution\b|data\.sums import", source)
+        found = re.search(r"\bRowContribution\(|\bContribution\b|data\.sums import", source)
         assert package_of(module) in {"data", "query"} or not found, module

@@ -30,7 +30,7 @@ def test_whole_numbers_are_pythons_own_and_within_their_limits():
         whole("limit", -1, error=ModelError)
 
 
-def test_the_ends_of_an_interval_are_possible_where_the_bracket_says_so():
+def test_the_brackets_decide_whether_the_ends_are_possible():
     assert [number("rate", bound, 0, 1, "[]", error=ModelError, example=0.5) for bound in (0, 1)] == [0.0, 1.0]
     assert number("std", math.inf, 0, math.inf, "(]", error=ModelError, example=10) == math.inf
     for ends, bound in (("(]", 0), ("[)", 1), ("[]", 2), ("[]", math.nan), ("[]", True), ("[]", "1")):
@@ -38,7 +38,7 @@ def test_the_ends_of_an_interval_are_possible_where_the_bracket_says_so():
             number("rate", bound, 0, 1, ends, error=ModelError, example=0.5)
 
 
-def test_only_this_librarys_classes_are_own():
+def test_only_this_librarys_classes_are_trusted():
     class Subclass(Linear):
         pass
 

@@ -19,9 +19,9 @@ Rate: TypeAlias = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class EstimateReceipt:
-    """Under which ledger rates were estimated, what that ledger promises in all, and which cells were taken for gaps.
+    """The ledger that was charged for estimated rates, its total promise, and the cells that it counted as gaps.
 
-    The ledger is known by its identity, gaps by the digests of their rules.
+    The ledger is recorded by its identity, gaps by the digests of their rules.
     """
 
     ledger: str
@@ -43,7 +43,7 @@ class MCAR:
         rates: the probability of a gap in each column, or one number for every column that may be missing.
         columns: "independent" or "dependent".
         failure: the probability that a rate is wrong, for rates that were estimated; 0 for public ones.
-        paid: what `gap_rates` says of the ledger under which it estimated them.
+        paid: the ledger that `gap_rates` charged for estimating them.
 
     >>> print(MCAR({"income": 0.2}))
     cells go missing independently across rows and columns, whatever the values, with probability at least 0.2 in \
@@ -59,15 +59,16 @@ class MCAR:
         object.__setattr__(self, "rates", checked_rate(self.rates, "MCAR"))
         if self.columns not in ("independent", "dependent"):
             raise SchemaError(
-                f"no columns called {self.columns!r}",
-                hint=Hint("pass ", Argument("columns", "independent"))
-                | Hint("pass ", Argument("columns", "dependent")),
+                f'columns must be "independent" or "dependent", got {self.columns!r}',
+                hint=Hint("pass ", Argument("columns", "independent")),
             )
         if not 0 <= self.failure < 1:
-            raise BudgetError(f"failure = {self.failure} is not a probability below 1", hint="0 for public rates")
+            raise BudgetError(
+                f"failure must be a probability below 1, got {self.failure}", hint="pass 0 for public rates"
+            )
 
     def __eq__(self, other: object) -> bool:
-        """Equal if the same is assumed, also by the `MCAR` of missing/, which makes such gaps as well."""
+        """Equal if the assumptions are, also for the `MCAR` of missing/, which generates such gaps as well."""
         if not isinstance(other, MCAR):
             return NotImplemented
         return (self.rates, self.columns, self.failure) == (other.rates, other.columns, other.failure)
@@ -114,12 +115,12 @@ cells of a person are missing
 
     @property
     def columns(self) -> Literal["dependent"]:
-        """Gaps that may depend on values may go together in any way."""
+        """Gaps that may depend on values may depend on each other in any way."""
         return "dependent"
 
     @property
     def failure(self) -> float:
-        """The bounds are taken as certain."""
+        """0: the bounds are public, not estimated."""
         return 0.0
 
     def __str__(self) -> str:
@@ -144,7 +145,7 @@ def check_assumption(assumption: object) -> None:
 
 
 def expand_rates(assumption: Assumption, columns: Iterable[str]) -> Assumption:
-    """One rate for every column that may be missing, spelled out for these; named rates stay as they are.
+    """Replace a single rate with one for each of these columns; named rates stay as they are.
 
     >>> expand_rates(MCAR(0.2), ["age", "sex"]).rates
     {'age': 0.2, 'sex': 0.2}
@@ -160,11 +161,11 @@ def named_rates(assumption: Assumption) -> Mapping[str, float]:
     check_assumption(assumption)
     if not isinstance(assumption.rates, Mapping):
         raise BudgetError(
-            "one rate for all columns, but a ledger does not know which of them may be missing",
-            hint=Hint("name them: ", Call("MCAR", {"income": 0.2})),
+            "a ledger needs a rate for each column, because it does not know which columns may be missing",
+            hint=Hint("name the columns: ", Call("MCAR", {"income": 0.2})),
         )
     if always := [column for column, rate in assumption.rates.items() if rate == 1]:
-        raise BudgetError(f"{always[0]!r} is always missing: nothing is learned from it", hint="leave it out")
+        raise BudgetError(f"{always[0]!r} has rate 1: it is always missing", hint="leave it out of the rates")
     return assumption.rates
 
 
@@ -195,13 +196,14 @@ def checked_rate(rate: Any, name: str) -> Rate:
         return {column: float(cast("float", checked_rate(rate[column], name))) for column in sorted(rate)}
     if not (is_number(rate) and 0 <= rate <= 1):
         raise SchemaError(
-            f"a rate of {rate!r}", hint=Hint("pass probabilities of a gap, from 0 to 1: ", Call(name, {"income": 0.2}))
+            f"a rate must be a number from 0 to 1, got {rate!r}",
+            hint=Hint("pass probabilities of a gap: ", Call(name, {"income": 0.2})),
         )
     return float(rate)
 
 
 def _description(rates: Rate) -> str:
-    """Rounded up: what is printed is never less than what is assumed."""
+    """The rates as text, rounded up: printed rates are never below the assumed ones."""
     if not isinstance(rates, Mapping):
         return f"{format_up(rates)} in every column that may be missing"
     same = set(rates.values())

@@ -70,10 +70,10 @@ class Ledger(LedgerGuarantees):
     @classmethod
     def open(cls, path: str | Path) -> Ledger:
         """Open an existing ledger, check every line and compute every loss again."""
-        return cls._open(Path(path), _NO_GAPS)
+        return cls._load(Path(path), _NO_GAPS)
 
     @classmethod
-    def _open(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
+    def _load(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
         ledger_file.check_not_deleted(path)
         if not path.is_file():
             raise LedgerError(f"there is no ledger {path}", hint="check the path; the ledger of a file is beside it")
@@ -105,7 +105,7 @@ class Ledger(LedgerGuarantees):
             with ledger_file.locked_ledger(path) as read_lines:
                 if not read_lines(ReadPosition()):  # new, and no other process was faster
                     ledger_file.append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
-        ledger = cls._open(path, gaps)
+        ledger = cls._load(path, gaps)
         for name, given in {"table": table, "protect": protect, "budget": budget or ledger.budget}.items():
             stated = getattr(ledger, name)
             if stated != given and name == "protect":

@@ -6,6 +6,7 @@ Also group privacy, cautions about weak guarantees, and the ledger as text and a
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import PURE, Loss, Rows
 from gapless.privacy.ledger_file import seal_of
 from gapless.text import aligned, format_up, plural, rounded_up
-from gapless.types import GapRule, is_number, whole
+from gapless.types import GapRule, number, whole
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What is promised for the incomplete table, in numbers and in words."""
+    """The guarantee for the incomplete table, as numbers and as text."""
 
     table: str
     protect: Rows
@@ -37,12 +38,12 @@ class Guarantee:
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised: not under noise of a test."""
+        """Whether there is a guarantee: not with the noise of a test."""
         return self.epsilon < math.inf
 
     @property
     def promise(self) -> str:
-        """What is promised, without the basis."""
+        """The guarantee as text, without its basis."""
         if not self.private:
             return f"NOT PRIVATE: {self.basis}"
         return (
@@ -53,17 +54,17 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """What is promised for the complete table behind the gaps, under an assumption; never without the other promise.
+    """The guarantee for the complete data, under an assumption; it always includes that for the incomplete table.
 
-    There is no sum of two of these: the same gaps serve all releases, so a ledger computes the figure anew.
+    Two of these cannot be added: the same gaps serve all releases, so a ledger recomputes the figure.
 
     Attributes:
-        incomplete: what is promised for the incomplete table, without any assumption.
-        assumption: what is assumed about gaps.
-        epsilon, delta, basis: the promise under that assumption, and what it rests on.
+        incomplete: the guarantee for the incomplete table, without any assumption.
+        assumption: the assumption about gaps.
+        epsilon, delta, basis: the guarantee under that assumption, and its basis.
         gaps: what counts as a gap in each column that the assumption names.
-        realised: what the outcomes so far tell about a person at most, after the fact: no guarantee if releases were
-            chosen in the light of earlier answers. None where no such bound is proved.
+        realised: a bound on what the outcomes so far reveal about a person, after the fact. It is no guarantee if
+            releases depended on earlier answers. None where no such bound is proved.
     """
 
     incomplete: Guarantee
@@ -91,7 +92,7 @@ class GroundTruth:
         )
 
     def summary(self) -> dict[str, Any]:
-        """The promise for a machine, beside the one for the incomplete table."""
+        """The guarantee as JSON, beside that for the incomplete table."""
         kept = self.epsilon < math.inf
         return {
             "incomplete": {"epsilon": self.incomplete.epsilon if kept else None, "delta": self.incomplete.delta},
@@ -105,15 +106,15 @@ class GroundTruth:
 
 
 def gap_rules_text(gaps: Mapping[str, str]) -> str:
-    """What counts as a gap in these columns, those that agree together.
+    """The text on what counts as a gap in these columns, grouped by rule.
 
     >>> gap_rules_text({"age": "an empty cell", "sex": "an empty cell", "income": "'-8'"})
     "A gap is, in 'age', 'sex': an empty cell; in 'income': '-8'."
     """
-    columns: dict[str, list[str]] = {}
-    for column, told in gaps.items():
-        columns.setdefault(told, []).append(repr(column))
-    rules = "; ".join(f"in {', '.join(names)}: {told}" for told, names in columns.items())
+    columns: defaultdict[str, list[str]] = defaultdict(list)
+    for column, rule in gaps.items():
+        columns[rule].append(repr(column))
+    rules = "; ".join(f"in {', '.join(names)}: {rule}" for rule, names in columns.items())
     return f"A gap is, {rules}." if gaps else "No column is named."
 
 
@@ -140,7 +141,7 @@ def group_privacy(epsilon: float, delta: float, units: int) -> tuple[float, floa
 
 @dataclass(frozen=True, slots=True)
 class StabilityCost:
-    """What is promised when one row can change several rows: (ε, δ) and, if asked for, zCDP."""
+    """The guarantee when one row can change several rows: (ε, δ) and, if requested, zCDP."""
 
     epsilon: float
     delta: float
@@ -176,8 +177,7 @@ def stability_cost(epsilon: float, delta: float = 0.0, *, changed: int, rho: flo
     changed = whole("changed", changed, error=BudgetError, least=1)
     given = {"epsilon": epsilon, "delta": delta, "rho": 0.0 if rho is None else rho}
     for name, value in given.items():
-        if not (is_number(value) and 0 <= value < math.inf):
-            raise BudgetError(f"{name} = {value!r}", hint="a finite number, not negative")
+        number(name, value, 0, math.inf, "[)", error=BudgetError, example=1)
     return StabilityCost(
         float(epsilon) * changed,
         min(1.0, delta * _steps(epsilon, changed)) if delta else 0.0,
@@ -217,28 +217,26 @@ def cautions(epsilon: float, delta: float, *, expected_rows: int | None = None) 
     >>> print(*cautions(3.0, 1e-6))
     ε = 3 is above 1: odds about one person can shift by a factor of up to e^ε = 20.09. Weigh whether that is enough.
     """
-    told = []
+    found = []
     if math.isfinite(epsilon) and epsilon > HIGH_EPSILON:
         odds = f"odds about one person can shift by a factor of up to e^ε = {factor(epsilon)}"
+        limit, advice = "1", f": {odds}. Weigh whether that is enough."
         if epsilon > VERY_HIGH_EPSILON:
-            told.append(
-                f"ε = {format_up(epsilon)} is above 10, A VERY WEAK PROMISE: {odds}. It hardly protects by itself."
-            )
-        else:
-            told.append(f"ε = {format_up(epsilon)} is above 1: {odds}. Weigh whether that is enough.")
+            limit, advice = "10", f", A VERY WEAK PROMISE: {odds}. It hardly protects by itself."
+        found.append(f"ε = {format_up(epsilon)} is above {limit}{advice}")
     rows = expected_rows or USUAL_ROWS
     if delta * rows * CLEARLY > 1 + 1e-9:
-        said = "that the schema expects" if expected_rows else "assumed, since the schema states no expected_rows"
-        said = f"{plural(rows, 'row')} {said}"
-        told.append(
-            f"δ = {format_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the {said}: rows "
-            f"could be published whole with that probability each. At most {1 / (CLEARLY * rows):g} would be clear."
+        origin = "that the schema expects" if expected_rows else "assumed, since the schema states no expected_rows"
+        found.append(
+            f"δ = {format_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the {plural(rows, 'row')} "
+            f"{origin}: rows could be published whole with that probability each. "
+            f"At most {1 / (CLEARLY * rows):g} would be clear."
         )
-    return told
+    return found
 
 
 def factor(epsilon: float) -> str:
-    """e^ε for people, never less than it is.
+    """e^ε as text, rounded up.
 
     >>> factor(1.0), factor(1000.0)
     ('2.719', '10^435')
@@ -247,7 +245,7 @@ def factor(epsilon: float) -> str:
 
 
 def summary(ledger: Ledger, gaps: Mapping[str, GapRule] | None) -> dict[str, Any]:
-    """Everything in a ledger, with what its header states about gaps; without the tokens of runs."""
+    """Everything in a ledger, with its definitions of gaps and without the tokens of runs."""
     guarantee, assumed = ledger.guarantee(), ledger.budget.ground_truth
     entries = [entry.content() for entry in ledger.entries]
     summary = {
@@ -274,18 +272,18 @@ def summary(ledger: Ledger, gaps: Mapping[str, GapRule] | None) -> dict[str, Any
 
 
 def text(ledger: Ledger) -> str:
-    """A ledger for people: its budget, what is spent and left, what is weak about its promise, and its entries."""
+    """A ledger as text: its budget, the spending, cautions about a weak guarantee, and its entries."""
     assumed, delta = ledger.budget.ground_truth, ledger.budget.delta
-    whom, for_whom = "", ""
+    spent_scope, budget_scope = "", ""
     if assumed is not None:
-        whom, for_whom = " for the incomplete table", " for the complete table behind the gaps"
+        spent_scope, budget_scope = " for the incomplete table", " for the complete table behind the gaps"
         delta += assumed.failure
     used, left = ledger.percentages()
     lines = [
-        f"Ledger of '{ledger.table}': ε = {format_up(ledger.budget.epsilon)}, δ = {format_up(delta)}{for_whom}, "
+        f"Ledger of '{ledger.table}': ε = {format_up(ledger.budget.epsilon)}, δ = {format_up(delta)}{budget_scope}, "
         f"protecting {ledger.protect}",
         f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to "
-        f"ε = {rounded_up(ledger.epsilon_spent())}{whom}",
+        f"ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}",
     ]
     lines += [f"  {note}" for note in (pricing_note(ledger),) if note]
     lines += [f"  {caution}" for caution in ledger.cautions()]
@@ -316,7 +314,7 @@ def pricing_note(ledger: Ledger) -> str | None:
 
 
 def _entries(ledger: Ledger) -> Iterator[str]:
-    """A line for each entry under a head; as wide as the longest name, within reason."""
+    """A header and a line for each entry, with columns as wide as the longest name, up to a limit."""
     entries = ledger.entries
     share = "spent" if ledger.budget.ground_truth is None else "loss"
     by = aligned(["by", *(entry.to for entry in entries)], most=24)
@@ -337,7 +335,7 @@ def how_to_continue(ledger: Ledger, name: str) -> str:
         return SPENT
     if not ledger.entries:
         return Hint("leave ", Argument("budget"), " out: the ledger has the budget") | Hint(
-            "delete the ledger and its .seal: nothing was spent under it"
+            "remove the ledger and its .seal: nothing was spent under it"
         )
     left = f"{ledger.percentages()[1]:.2f}%"
     return Hint("leave ", Argument("budget"), f" out: the ledger has the budget, of which {left} is left")
@@ -355,7 +353,7 @@ def refused_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
     if not ledger.entries:
         return LedgerError(
             f"{wrong}; nothing was spent under it",
-            hint=Hint(f"delete {path} and {seal_of(path)}, and read the table again with ", Argument("budget")),
+            hint=Hint(f"remove {path} and {seal_of(path)}, and read the table again with ", Argument("budget")),
         )
     stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
     if stated.private:

@@ -22,6 +22,7 @@ from gapless.privacy.budget import Loss
 from gapless.privacy.mechanisms import Mechanism, RecordedMechanism, check_distance, check_not_pure
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
+from gapless.text import plural
 from gapless.threads import one_thread
 from gapless.types import Codes, Floats, Integers, number, whole
 
@@ -170,7 +171,7 @@ class PrivateTraining(RecordedMechanism):
         program, unit = value.program, self.clip * 2.0**-GRID_BITS
         if program.numbers != self.numbers:
             raise BudgetError(
-                f"the noise was charged for gradients of {self.numbers} numbers, not of {program.numbers}",
+                f"the noise was charged for {plural(self.numbers, 'number')} in a gradient, not for {program.numbers}",
                 hint=Hint("pass ", Argument("numbers", program.numbers)),
             )
         state = program.start()

@@ -33,6 +33,7 @@ from gapless.privacy.sgd import (
     least_noise,
     set_checked,
 )
+from gapless.text import plural
 from gapless.threads import one_thread
 from gapless.types import Codes, Floats, Integers
 
@@ -266,8 +267,8 @@ def _prepare_teachers(value: Teachable[S], noise: NoiseSource, *, teachers: int,
     program = value.program
     if (program.teachers, program.answers) != (teachers, answers):
         raise BudgetError(
-            f"the noise was charged for {teachers} teachers with answers of shape {answers}, but the program has "
-            f"{program.teachers} with {program.answers}",
+            f"the noise was charged for {plural(teachers, 'teacher')} with answers of shape {answers}, "
+            f"but the program has {program.teachers} with {program.answers}",
             hint=Hint("pass ", Argument("teachers", program.teachers), " and the shape of the program's answers"),
         )
     sums: Integers | int = 0

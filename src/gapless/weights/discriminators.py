@@ -1,4 +1,4 @@
-"""Weights by discriminators: models that tell private rows from synthetic ones, with and without privacy ([IW] §3)."""
+"""Weights by discriminators: classifiers between private and synthetic rows, with and without privacy ([IW] §3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from gapless.data import PrivateTable, Table
-from gapless.data.checks import check_comparable, check_public, to_shared_bins
+from gapless.data.checks import check_comparable, to_shared_bins
 from gapless.data.private_logistic import (
     Points,
     grid_step,
@@ -29,7 +29,7 @@ from gapless.synth import FittedModel
 from gapless.text import check_one_of
 from gapless.threads import one_thread
 from gapless.types import Floats, Integers, number, whole
-from gapless.weights.calibration import Weights, keep_columns, weighable
+from gapless.weights.calibration import Weights, keep_columns, public_rows, to_weightable
 
 Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm
 
@@ -49,9 +49,10 @@ class LogisticWeights:
     back have mean 1, so that a factor that all rows share cancels: debiasing changes them only where rows are at
     different distances from the origin, which levels of a column never are.
 
-    Rows are points by the schema alone (`Points`): a column on a line from 0 to 1, a number for each level, for each
-    kind of gap, and the intercept, which is penalised too. Private rows are used with their gaps, as levels: what is
-    estimated is the ratio of the laws of rows *with* gaps, so with filled synthetic rows it is right under MCAR only.
+    Rows are points by the schema alone (`Points`): one coordinate from 0 to 1 for a numeric or ordered column, one for
+    each level and each kind of gap, and the intercept, which is penalised too. Private rows are used with their gaps,
+    as levels. So the weights estimate the ratio of the distributions of rows *with* gaps; with filled synthetic rows
+    they are right under MCAR only.
 
     Guarantee: the coefficients move by at most (kR + 2τ)/Λ in L2, whatever the rows are, and get integer noise on a
         public grid: discrete Gaussian, K-norm, or discrete Laplace calibrated to √d times that in L1. Proved in
@@ -73,9 +74,9 @@ class LogisticWeights:
     regularization: float | None = None
 
     def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
-        """Weights for the rows of `fake`, for which `spend` was paid."""
+        """Weights for the rows of `fake`, at a cost of `spend`."""
         what = "LogisticWeights.fit"
-        table, fake = weighable(table, fake, what)
+        table, fake = to_weightable(table, fake, what)
         spend = table.ledger.share(spend)
         check_one_of("noise", self.noise, NOISES, error=ModelError)
         if self.noise == "gaussian" and spend.order == PURE:
@@ -117,7 +118,7 @@ def log_means(points: Floats, noise: Noise, step: float) -> Floats:
               -\tfrac{d+1}2 \log(1 - b^2 h^2 \lVert x \rVert^2), \qquad \text{Laplace: }
               \sum_j \log \frac{(1-p)^2}{(1 - p\,e^{h x_j})(1 - p\,e^{-h x_j})}, \quad p = e^{-1/b}
 
-    The first two are those of the continuous laws: the discrete Gaussian differs by a factor of
+    The first two are those of the continuous distributions: the discrete Gaussian differs by a factor of
     :math:`1 \pm 4e^{-2\pi^2\sigma^2}`, which is 1 in floats for σ above 2, and rounding by at most half a step for each
     coefficient. K-norm needs :math:`h \lVert x \rVert < 1/b`, Laplace all :math:`h |x_j| < 1/b`.
     """
@@ -139,7 +140,7 @@ def has_mean(noise: Noise, step: float, radius: float) -> bool:
     return step * noise.scale * (radius if isinstance(noise, KNorm) else 1) < 1
 
 
-LEAST_LOT = 16  # synthetic rows of a step, however few there are
+MIN_BATCH = 16  # synthetic rows of a step, however few there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ class NetworkSettings:
             sizes=sizes,
             public=tuple(np.array(codes) for codes in fake.codes),
             optimizer=Adam(rate=CosineSchedule(rate=learning_rate, steps=steps)),
-            batch_size=max(LEAST_LOT, round(self.rate * fake.rows)),
+            batch_size=max(MIN_BATCH, round(self.rate * fake.rows)),
             seed=whole("seed", self.seed, error=ModelError),
         )
 
@@ -172,8 +173,8 @@ class NetworkWeights(NetworkSettings):
     r"""The odds of a network with one hidden layer between private and synthetic rows, trained by `PrivateTraining`.
 
     Each step draws private rows with the public chance `rate`, clips and adds up their gradients, and adds noise once,
-    whether any row was drawn or not; then it adds the gradients of as many synthetic rows, which are public. In [IW],
-    Algorithm 1, noise is added for each private row that was drawn: its size tells how many there are.
+    even if no row was drawn. Then it adds the gradients of as many synthetic rows, which are public. In [IW],
+    Algorithm 1, noise is added for each sampled private row, so its size reveals their number.
 
     Private rows are used with their gaps, as levels: as with `LogisticWeights`.
 
@@ -190,9 +191,9 @@ class NetworkWeights(NetworkSettings):
     clip: float = 1.0
 
     def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
-        """Weights for the rows of `fake`, for which `spend` was paid."""
+        """Weights for the rows of `fake`, at a cost of `spend`."""
         what = "NetworkWeights.fit"
-        table, fake = weighable(table, fake, what)
+        table, fake = to_weightable(table, fake, what)
         spend = table.ledger.share(spend)
         program = self.program(fake)
         trained = train(
@@ -211,13 +212,13 @@ class NetworkWeights(NetworkSettings):
 
 @dataclass(frozen=True, slots=True)
 class CriticWeights:
-    """The odds between private and made rows by the critic that a model carries: free, as the critic was paid for.
+    """The odds between private and synthetic rows by the critic in a model: free, as the critic was charged already.
 
     A model carries its critic only if noise protects the critic itself: `DPGAN`, `DPCGAN`, `DPCTGAN`, `DPautoGAN` and
-    `MisGAN` as they are here, the student of `PATEGAN`. A critic that saw rows as they are must not be used, however
-    private the rows that came of it: those of `MisGAN(noised="generators")`, and teachers, are never handed out. See
-    `gapless.synth.adversarial.generative` for how the critic's numbers become odds. Columns by themselves, which the
-    model knows from tables of their own, are then brought back to what they were.
+    `MisGAN` as they are here, the student of `PATEGAN`. A critic trained without noise must not be used, however
+    private the rows made with it: those of `MisGAN(noised="generators")`, and teachers, are never handed out. See
+    `gapless.synth.adversarial.generative` for how the critic's numbers become odds. Then the marginals, which the
+    model has from separate tables, are restored.
 
     Guarantee: a function of the model and of public rows; nothing is released.
 
@@ -238,7 +239,7 @@ class CriticWeights:
         if critic is None and len(self.model.schema.columns) == 1:
             raise ModelError(
                 f"this model by {self.model.method} has one column, and critics compare pairs",
-                hint="no weights: a column by itself is as it was measured",
+                hint="use the rows without weights: a single column is as it was measured",
             )
         if critic is None:
             raise ModelError(
@@ -246,9 +247,7 @@ class CriticWeights:
                 hint=Hint("use a model whose critic gets the noise, such as dpgan")
                 | Hint("use ", Call("LogisticWeights"), ", for a part of the budget"),
             )
-        check_public(fake, "CriticWeights.fit weights", private="a public table, such as a sample")
-        if not fake.rows:
-            raise ModelError("CriticWeights.fit: there are no rows to weight", hint="a table with rows")
+        fake = public_rows(fake, "CriticWeights.fit")
         fake = fake.rebin(self.model.schema) if fake.schema.finest.columns == self.model.schema.finest.columns else fake
         check_comparable(self.model.schema, fake.schema)
         logs = critic.log_odds(np.stack([codes.astype(np.int64) for codes in fake.codes], axis=1))
@@ -300,7 +299,7 @@ class MLP(NetworkSettings):
 def _alike(truth: Table, fake: Table) -> tuple[Table, Table]:
     truth, fake = to_shared_bins(truth, fake)
     if not (truth.rows and fake.rows):
-        raise ModelError("there are no rows to tell apart", hint="two tables with rows")
+        raise ModelError("one of the tables has no rows", hint="pass two tables with rows")
     return truth, fake
 
 
@@ -310,10 +309,10 @@ class NoisedWeights:
 
     .. math:: \bar w(x_i) = \min(c, e^{\hat\beta \cdot x_i}) + \zeta_i
 
-    Noise has mean 0, so these are right on average, up to the cut at c, without a factor. But there is a number of
-    noise for each row, where `LogisticWeights` has one for each coefficient: use it for few rows, or not at all. Odds
-    without a cut can move by any amount, so they have no price. Weights below 0 are set to 0 and all are brought to a
-    mean of 1, which ends that they are right on average.
+    Noise has mean 0, so these are right on average, up to the cut at c, without a factor. But noise is drawn for each
+    row, where `LogisticWeights` draws it for each coefficient: use it for few rows, or not at all. Odds
+    without a cut can move by any amount, so they have no price. Weights below 0 are set to 0 and all are scaled to
+    mean 1; after that they are no longer unbiased.
 
     Points, gaps and `regularization` are those of `LogisticWeights`.
 
@@ -333,9 +332,9 @@ class NoisedWeights:
     regularization: float | None = None
 
     def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
-        """Weights for the rows of `fake`, for which `spend` was paid."""
+        """Weights for the rows of `fake`, at a cost of `spend`."""
         what = "NoisedWeights.fit"
-        table, fake = weighable(table, fake, what)
+        table, fake = to_weightable(table, fake, what)
         spend = table.ledger.share(spend)
         number("largest", self.largest, 2.0**-10, 2.0**10, "[]", error=ModelError, example=10)
         odds, step = logistic_odds(

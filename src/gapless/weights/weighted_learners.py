@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def weighted_quantiles(
     """The least values of a column of numbers below or at which at least these shares of the weight lie."""
     values, mass = _numbers(table, column, weights)
     if not all(0 <= level <= 1 for level in levels):
-        raise SchemaError(f"levels = {list(levels)!r}", hint="numbers from 0 to 1, such as [0.25, 0.5, 0.75]")
+        raise SchemaError(f"levels = {list(levels)!r}", hint="pass numbers from 0 to 1, such as [0.25, 0.5, 0.75]")
     order = np.argsort(values, kind="stable")
     order = order[mass[order] > 0]
     below = np.cumsum(mass[order])
@@ -76,7 +77,7 @@ def _numbers(table: Table, column: str, weights: ArrayLike | None) -> tuple[Floa
     mass = _mass(table, weights)
     cells = table[column]
     if not cells.dtype.is_numeric():
-        raise SchemaError(f"column {column!r} holds no numbers", hint="a column of the kind integer or number")
+        raise SchemaError(f"column {column!r} holds no numbers", hint="name a column of the kind integer or number")
     seen = cells.is_not_null().to_numpy()
     _check_any(mass[seen], column)
     return cells.drop_nulls().to_numpy().astype(np.float64), mass[seen]
@@ -102,7 +103,7 @@ def _mass(table: Table, weights: ArrayLike | None) -> Floats:
 
 def _check_any(mass: Floats, column: str) -> None:
     if not mass.sum() > 0:
-        raise SchemaError(f"no row with a weight has a value in {column!r}", hint="another column, or other weights")
+        raise SchemaError(f"no row with a weight has a value in {column!r}", hint="name another column")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +113,7 @@ class Posterior:
     Columns on a line go from 0 to 1, other cells are 0 or 1; the last coefficient is the intercept.
 
     Attributes:
-        label: the column that is foretold.
+        label: the predicted column.
         names: of the coefficients.
         draws: a line of coefficients for each draw.
         logistic: whether they are of a logistic regression.
@@ -135,12 +136,14 @@ class Posterior:
 
     def predict(self, table: Table) -> Floats:
         """For each row of a public table the posterior mean of the label, or of its chance to be positive."""
-        check_public(table, "a posterior foretells", private="a public table, such as a sample")
+        check_public(table, "a posterior predicts", private="pass a public table, such as a sample")
         rest, points = _predictors(table, self.label)
         if _names(rest, points) != self.names:
-            raise SchemaError("this table has other columns or cells", hint="a table of the same schema")
-        told = points(rest.codes) @ self.draws.T
-        return np.asarray((1 / (1 + np.exp(-told)) if self.logistic else told).mean(axis=1))
+            raise SchemaError(
+                "this table has other columns or cells than the posterior", hint="pass a table of the same schema"
+            )
+        scores = points(rest.codes) @ self.draws.T
+        return np.asarray((1 / (1 + np.exp(-scores)) if self.logistic else scores).mean(axis=1))
 
     def __str__(self) -> str:
         low, high = np.quantile(self.draws, [0.025, 0.975], axis=0)
@@ -173,8 +176,8 @@ def weighted_posterior(
 
     Args:
         table: the rows, with their own weights unless others are given.
-        label: what to foretell: a column of numbers, unless `positive` is given.
-        positive: the cell or cells of the label that are foretold by a logistic regression.
+        label: the column to predict: one of numbers, unless `positive` is given.
+        positive: the cell or cells of the label to predict by a logistic regression.
         weights: one for each row.
         prior_std: how large coefficients may be, in units of the noise for a linear regression.
         draws: how many.
@@ -182,7 +185,7 @@ def weighted_posterior(
 
     References: [IW] §3.1; Bissiri, Holmes, Walker 2016.
     """
-    check_public(table, "a weighted posterior is of", private="a public table, such as a sample with its weights")
+    check_public(table, "a weighted posterior is of", private="pass a public table, such as a sample with its weights")
     draws, seed = whole("draws", draws, error=ModelError, least=1), whole("seed", seed, error=ModelError)
     number("prior_std", prior_std, 0, np.inf, "(]", error=ModelError, example=10)
     checked = given_weights(table, weights)
@@ -200,7 +203,9 @@ def weighted_posterior(
     else:
         named = [positive] if isinstance(positive, str) or not isinstance(positive, Sequence) else positive
         y = np.isin(table.codes[place][seen], [column.code_of(cell) for cell in named]).astype(np.float64)
-    found = _sampled(_linear if positive is None else _logistic, x, y, mass[seen], float(prior_std), draws, seed)
+    found = _sampled(
+        partial(_regression, logistic=positive is not None), x, y, mass[seen], float(prior_std), draws, seed
+    )
     found = found * wide
     found[:, -1] += low
     return Posterior(label, _names(rest, points), found, logistic=positive is not None)
@@ -220,7 +225,7 @@ def _values_of(column: Column) -> int:
 def _predictors(table: Table, label: str) -> tuple[Table, Points]:
     names = [name for name in table.schema.names if name != label]
     if not names:
-        raise SchemaError(f"there is no column beside {label!r}", hint="a table of several columns")
+        raise SchemaError(f"there is no column beside {label!r}", hint="pass a table with other columns too")
     rest = table[names]
     return rest, Points.of(rest.schema)
 
@@ -248,18 +253,13 @@ def _sampled(
         return np.array(chain.get_samples()["coefficients"], dtype=np.float64)
 
 
-def _linear(x: Any, y: Any, mass: Any, prior_std: float) -> None:
+def _regression(x: Any, y: Any, mass: Any, prior_std: float, *, logistic: bool) -> None:
+    """The model of `weighted_posterior`, as numpyro takes it."""
     import numpyro  # noqa: PLC0415 an extra
-    from numpyro import distributions as law  # noqa: PLC0415
+    from numpyro import distributions  # noqa: PLC0415
 
-    std = numpyro.sample("variance", law.InverseGamma(1.0, 0.01)) ** 0.5
-    beta = numpyro.sample("coefficients", law.Normal(0.0, prior_std * std).expand([x.shape[1]]).to_event(1))
-    numpyro.factor("rows", mass @ law.Normal(x @ beta, std).log_prob(y))
-
-
-def _logistic(x: Any, y: Any, mass: Any, prior_std: float) -> None:
-    import numpyro  # noqa: PLC0415 an extra
-    from numpyro import distributions as law  # noqa: PLC0415
-
-    beta = numpyro.sample("coefficients", law.Normal(0.0, prior_std).expand([x.shape[1]]).to_event(1))
-    numpyro.factor("rows", mass @ law.Bernoulli(logits=x @ beta).log_prob(y))
+    std = 1.0 if logistic else numpyro.sample("variance", distributions.InverseGamma(1.0, 0.01)) ** 0.5
+    prior = distributions.Normal(0.0, prior_std * std).expand([x.shape[1]]).to_event(1)
+    beta = numpyro.sample("coefficients", prior)
+    likelihood = distributions.Bernoulli(logits=x @ beta) if logistic else distributions.Normal(x @ beta, std)
+    numpyro.factor("rows", mass @ likelihood.log_prob(y))

@@ -134,10 +134,10 @@ def test_an_empty_table_and_columns_of_one_level(kind):
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: gl.MCAR(1.5), "a rate of 1.5"),
-        (lambda: gl.MCAR(True), "a rate of True"),
-        (lambda: gl.MCAR({"a": "x"}), "a rate of 'x'"),
-        (lambda: gl.MCAR(0.1, columns="both"), "no columns called 'both'"),
+        (lambda: gl.MCAR(1.5), "a rate must be a number from 0 to 1, got 1.5"),
+        (lambda: gl.MCAR(True), "a rate must be .*, got True"),
+        (lambda: gl.MCAR({"a": "x"}), "a rate must be .*, got 'x'"),
+        (lambda: gl.MCAR(0.1, columns="both"), "columns must be .*, got 'both'"),
         (lambda: gl.MAR(0.1, observed=1.0), "observed = 1.0"),
         (lambda: gl.MAR(0.1, observed="age"), "observed = 'age'"),
         (lambda: gl.MNAR(0.1, how="odd"), "no MNAR called 'odd'"),

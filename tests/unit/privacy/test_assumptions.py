@@ -13,7 +13,7 @@ def test_only_an_assumption_is_one():
     for wrong in (0.2, {"a": 0.2}, None, gl.MCAR):
         with pytest.raises(BudgetError, match="is no assumption about gaps"):
             check_assumption(wrong)
-    with pytest.raises(BudgetError, match="one rate for all columns"):
+    with pytest.raises(BudgetError, match="a ledger needs a rate for each column"):
         named_rates(gl.MCAR(0.2))
 
 
@@ -26,7 +26,7 @@ def test_rates_are_probabilities(kind, rates):
 
 @pytest.mark.parametrize("kind", [gl.MCAR, gl.privacy.MissingAtLeast])
 def test_a_column_that_is_always_missing_gives_no_figure(kind):
-    with pytest.raises(BudgetError, match="'a' is always missing"):
+    with pytest.raises(BudgetError, match="'a' has rate 1: it is always missing"):
         gl.privacy.ground_truth([(0.1, {"a"})], kind({"a": 1.0}))
 
 
@@ -39,7 +39,7 @@ def test_what_makes_gaps_is_the_same_assumption():
     assert gl.MCAR({"a": 0.2}) != gl.privacy.MissingAtLeast({"a": 0.2})
 
 
-def test_assumptions_are_told_in_full_and_kept_in_files():
+def test_assumptions_are_printed_in_full_and_survive_files():
     for assumption in (
         gl.MCAR({"b": 0.2, "a": 0.1}),
         gl.MCAR({"a": 0.1}, columns="dependent", failure=1e-6),
@@ -55,7 +55,7 @@ def test_assumptions_are_told_in_full_and_kept_in_files():
     assert expand_rates(gl.privacy.MissingAtLeast(0.3), ["x", "y"]) == gl.privacy.MissingAtLeast({"x": 0.3, "y": 0.3})
     assert "every column" in str(gl.MCAR(0.3))
     assert "0.3 in each of 'a', 'b', 'c', 'd'" in str(gl.MCAR(dict.fromkeys("abcd", 0.3)))
-    with pytest.raises(gl.errors.SchemaError, match="no columns called 'odd'"):
+    with pytest.raises(gl.errors.SchemaError, match=r"columns must be .*, got 'odd'"):
         gl.MCAR({}, columns="odd")
     with pytest.raises(BudgetError, match="failure"):
         gl.MCAR({}, failure=1.0)

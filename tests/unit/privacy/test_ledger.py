@@ -190,11 +190,11 @@ def test_a_larger_unit_before_anything_is_spent_starts_anew(table):
     path = table.ledger.path
     error = another_unit(table, 14)
     assert error.message.endswith("; nothing was spent under it")
-    assert error.hint == f"delete {path} and {path}.seal, and read the table again with budget="
+    assert error.hint == f"remove {path} and {path}.seal, and read the table again with budget="
 
 
 def test_another_budget_before_anything_is_spent_may_start_anew(table):
-    with pytest.raises(LedgerError, match=r"leave budget= out: .*, or delete the ledger and its .seal: nothing"):
+    with pytest.raises(LedgerError, match=r"leave budget= out: .*, or remove the ledger and its .seal: nothing"):
         Ledger.attach(table.ledger.path, table="letters", protect=Rows(1), budget=Budget(2.0, 1e-6))
 
 
@@ -856,6 +856,6 @@ def test_a_seal_without_its_ledger_is_a_ledger_that_was_lost(budget, tmp_path):
 
 def test_a_header_that_is_refused_leaves_no_empty_file(tmp_path):
     path = tmp_path / "people.ledger"
-    with pytest.raises(BudgetError, match="one rate for all columns"):
+    with pytest.raises(BudgetError, match="a ledger needs a rate for each column"):
         Ledger.attach(path, table="people", protect=Rows(1), budget=Budget(1.0, 0, ground_truth=MCAR(0.2)))
     assert list(tmp_path.iterdir()) == []

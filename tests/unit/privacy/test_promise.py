@@ -10,7 +10,7 @@ from gapless.testing.audit import letters_schema, private
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "rows", "told"),
+    ("epsilon", "delta", "rows", "expected"),
     [
         (1.0, 1e-6, None, []),
         (1.0, 1e-5, None, []),
@@ -25,14 +25,14 @@ from gapless.testing.audit import letters_schema, private
         (20.0, 0.1, 10, ["ε = 20", "δ = 0.1"]),
     ],
 )
-def test_where_a_promise_is_called_weak(epsilon, delta, rows, told):
+def test_where_a_promise_is_called_weak(epsilon, delta, rows, expected):
     found = cautions(epsilon, delta, expected_rows=rows)
-    assert len(found) == len(told)
-    for caution, words in zip(found, told, strict=True):
-        assert words in caution
+    assert len(found) == len(expected)
+    for caution, part in zip(found, expected, strict=True):
+        assert part in caution
 
 
-def test_a_printed_ledger_tells_what_is_weak_and_nothing_is_raised(tmp_path):
+def test_a_printed_ledger_names_weak_promises_and_nothing_is_raised(tmp_path):
     usual, weak = (private([("a",)], letters_schema([2]), tmp_path, budget=gl.Budget(e, 1e-6)) for e in (1.0, 11.0))
     assert "above" not in str(usual.ledger)
     assert "  ε = 11 is above 10, A VERY WEAK PROMISE" in str(weak.ledger)
@@ -51,7 +51,7 @@ def test_the_expected_number_of_rows_is_a_public_fact_of_the_schema():
     wide = gl.Schema("t", [gl.Boolean(name) for name in "abc"], expected_rows=5000)
     assert "5,000 rows expected" in gl.synth.Auto().choose(wide, gl.Budget(1.0, 0).capacity, gl.Rows(1))[1]
     for wrong in (0, True, 2.5, "many"):
-        with pytest.raises(gl.errors.SchemaError, match="expected_rows is"):
+        with pytest.raises(gl.errors.SchemaError, match="expected_rows = "):
             gl.Schema("t", [gl.Boolean("a")], expected_rows=wrong)
 
 

@@ -300,7 +300,7 @@ def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):
     grant = table.ledger.grant(table.ledger.left, to="test")
     with pytest.raises(
         gl.errors.BudgetError,
-        match=r"the noise was charged for gradients of 5 numbers, not of \d+\n  Try: pass numbers=",
+        match=r"the noise was charged for 5 numbers in a gradient, not for \d+\n  Try: pass numbers=",
     ):
         grant.release(value, mechanism, what="x")
 

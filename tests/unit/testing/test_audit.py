@@ -30,7 +30,7 @@ def test_limits_at_the_ends():
     assert epsilon_at_least(0, 0, 100) == 0
 
 
-def test_an_event_that_tells_the_inputs_apart_has_a_bound():
+def test_an_event_that_separates_the_inputs_has_a_bound():
     assert epsilon_at_least(9000, 1000, 10_000) == pytest.approx(math.log(9), abs=0.3)
     assert epsilon_at_least(9000, 1000, 10_000, delta=0.9) == 0
     assert mu_at_least(8413, 5000, 10_000) == pytest.approx(1, abs=0.2)

@@ -45,7 +45,7 @@ def fitted(rows, folder, *, fake=FAKE, budget=None, **settings):
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.3])
-def test_the_pair_that_is_wrong_is_chosen_and_mended(gaps, tmp_path):
+def test_the_wrong_pair_is_chosen_and_corrected(gaps, tmp_path):
     weights, ledger = fitted(letters(20_000, 2, together=0.6, gaps=gaps), tmp_path, pairs=1)
     assert [entry.what for entry in ledger.entries] == ["choice 1", "x × y"]
     truth = gl.Table.read(letters(20_000, 2, together=0.6), SCHEMA)
@@ -61,10 +61,10 @@ def test_rows_with_gaps_are_raked_with_their_gaps(tmp_path):
     weights, _ = fitted(rows, tmp_path, fake=fake)
     truth, pair = gl.Table.read(rows, SCHEMA), ["x", "y"]
     cells = np.ravel_multi_index([codes.astype(int) for codes in fake.codes[:2]], (4, 4))
-    told = np.bincount(cells, np.asarray(weights), minlength=16).reshape(4, 4) / fake.rows
+    weighted = np.bincount(cells, np.asarray(weights), minlength=16).reshape(4, 4) / fake.rows
     shares = truth.marginal(pair, rows="extended") / truth.rows
     assert np.abs(fake.marginal(pair, rows="extended") / fake.rows - shares).sum() > 0.2
-    assert np.abs(told - shares).sum() < 0.06
+    assert np.abs(weighted - shares).sum() < 0.06
 
 
 def test_gaps_that_depend_on_the_other_column_are_completed(tmp_path):
@@ -148,13 +148,13 @@ def test_columns_move_as_far_as_tables_contradict_them():
     table = Measurement((0, 1), np.array([[1600.0, 1600.0], [400.0, 400.0]]), 10.0)
     weights = rake(codes, (2, 2), [table])
     assert np.bincount(codes[0], weights)[0] / 4000 == pytest.approx(0.8, abs=0.01)
-    assert raking._noise_of([np.array([2000.0, 2000.0])], [table]) == pytest.approx(1200, rel=0.01)
+    assert raking._marginals_noise_std([np.array([2000.0, 2000.0])], [table]) == pytest.approx(1200, rel=0.01)
 
 
 def test_a_table_is_completed_as_a_model_completes_it():
     counts = np.array([[40.0, 3.0, 20.0], [5.0, 40.0, 30.0], [10.0, 0.0, 5.0]])
-    law = np.full((3, 3), 1 / 4)
-    completed = _completed(Measurement((0, 1), counts, 2.0), law, [2, 2])
+    shares = np.full((3, 3), 1 / 4)
+    completed = _completed(Measurement((0, 1), counts, 2.0), shares, [2, 2])
     assert completed.counts / counts.sum() == pytest.approx(complete_table(counts, [2, 2], steps=200), abs=1e-6)
     assert completed.counts.sum() == pytest.approx(counts.sum())
     assert completed.noise_std == pytest.approx(3.0)
@@ -179,7 +179,7 @@ PEOPLE = gl.Table.read(pl.DataFrame({"age": [10, 30, 60, 90], "sex": ["F", "M", 
 W = [2.0, 0.0, 1.0, 5.0]
 
 
-def test_weights_have_mean_one_and_tell_how_many_rows_count():
+def test_weights_have_mean_one_and_report_effective_rows():
     weights = gl.weights.Weights([1.0, 3.0, 4.0, 0.0], method="by hand")
     assert np.asarray(weights).tolist() == [0.5, 1.5, 2.0, 0.0]
     assert weights.effective_rows == pytest.approx(64 / 26)

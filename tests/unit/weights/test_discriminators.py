@@ -185,13 +185,13 @@ def test_factors_are_sums_over_the_noise_as_it_is_drawn():
         (DiscreteGaussian(2.5), lambda z: np.exp(-(z**2) / 12.5)),
     ]:
         z = np.arange(-400, 401)
-        law = weight(z) / weight(z).sum()
+        probabilities = weight(z) / weight(z).sum()
         step = 0.3
-        means = [np.prod([law @ np.exp(step * z * x) for x in point]) for point in POINTS]
+        means = [np.prod([probabilities @ np.exp(step * z * x) for x in point]) for point in POINTS]
         assert np.exp(log_means(POINTS, noise, step)) == pytest.approx(np.array(means), rel=1e-9)
 
 
-def test_factors_on_a_fine_grid_are_those_of_the_continuous_laws():
+def test_factors_on_a_fine_grid_are_those_of_continuous_noise():
     step, rho = 2.0**-30, 0.4
     assert np.exp(-log_means(POINTS, DiscreteLaplace(rho / step), step)) == pytest.approx(
         np.prod(1 - rho**2 * POINTS**2, axis=1), rel=1e-6
@@ -239,7 +239,7 @@ class Counting:
         return np.zeros(size, dtype=np.int64)
 
 
-def test_step_noise_does_not_depend_on_the_rows_in_a_lot(tmp_path):
+def test_step_noise_does_not_depend_on_the_sampled_rows(tmp_path):
     """[IW], Algorithm 1, adds noise for each private row that is drawn: none if there is none."""
     from gapless.data.training import training_rows
     from gapless.privacy import PrivateTraining

@@ -44,13 +44,13 @@ def test_a_linear_posterior_is_the_conjugate_one():
     rate = 0.01 + (w @ y**2 - mean @ inner @ mean) / 2
     variance = rate / (1 + w.sum() / 2 - 1)  # of the noise, on average
     std = np.sqrt(variance * np.diag(np.linalg.inv(inner)))
-    told = found.predict(table)[seen]
+    predicted = found.predict(table)[seen]
     spread = 20 * np.sqrt(variance * (x @ np.linalg.inv(inner) * x).sum(axis=1))
     assert found.names == ("x", "group = a", "group = b", "group = missing", "intercept")
     assert found.draws.std(axis=0) == pytest.approx(20 * std, rel=0.15)
-    assert np.abs(told - (20 * x @ mean - 10)).max() < 0.25 * spread.max()
+    assert np.abs(predicted - (20 * x @ mean - 10)).max() < 0.25 * spread.max()
     even = 20 * x @ np.linalg.lstsq(x, y)[0] - 10
-    assert np.abs(told - even).mean() > 1.5 * spread.mean()  # without weights it is another one
+    assert np.abs(predicted - even).mean() > 1.5 * spread.mean()  # without weights it is another one
     assert "x: " in str(found)
 
 
@@ -79,7 +79,7 @@ def test_a_logistic_posterior_is_about_that_of_its_maximum():
     assert again.draws.tolist() == found.draws.tolist()
 
 
-def test_what_cannot_be_foretold_is_refused(tmp_path):
+def test_a_label_that_cannot_be_predicted_is_refused(tmp_path):
     table = people(50)
     with pytest.raises(gl.errors.SchemaError, match="'group' holds no numbers") as refused:
         gl.weights.weighted_posterior(table, "group")
@@ -100,7 +100,7 @@ def test_what_cannot_be_foretold_is_refused(tmp_path):
         gl.weights.weighted_posterior(private, "y")
 
 
-def test_without_the_extra_it_is_said_what_to_install():
+def test_a_missing_extra_is_named_in_the_hint():
     with (
         mock.patch.dict(sys.modules, {"jax": None}),
         pytest.raises(gl.errors.ReadError, match="numpyro is not") as refused,
