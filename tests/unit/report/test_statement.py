@@ -125,7 +125,8 @@ def test_rates_are_of_the_gaps_that_they_were_estimated_for(tmp_path):
     other = gl.Schema("letters", [coded, SCHEMA["x1"]])
     before = sorted(tmp_path.iterdir())
     with pytest.raises(
-        gl.errors.BudgetError, match="rate of gaps in 'x0' was estimated under a schema that takes other"
+        gl.errors.BudgetError,
+        match="rate of gaps in 'x0' was estimated under a schema that defines its gaps differently",
     ):
         private(ROWS, other, tmp_path, budget=gl.Budget(1.0, 0, ground_truth=rates))
     assert sorted(tmp_path.iterdir()) == before
