@@ -138,7 +138,7 @@ class Schema:
         places: list[int] = []
         for name in names:
             if name not in self.names:
-                raise SchemaError(f"no column {name!r} in the schema", hint=f"name {nearest(str(name), self.names)}")
+                raise SchemaError(f"no column {name!r} in the schema", hint=f"use {nearest(str(name), self.names)}")
             place = self.names.index(name)
             if place in places:
                 raise SchemaError(f"the column {name!r} is named twice", hint="name it once")

@@ -189,9 +189,11 @@ HINTS = [(name, hint) for name, tree in TREES.items() for hint in made_in(tree, 
 def plain_hints():
     for name, tree in TREES.items():
         for node in ast.walk(tree):
-            for keyword in node.keywords if isinstance(node, ast.Call) else ():
-                if keyword.arg in ("hint", "private", "public"):  # the latter two are passed on as one
-                    yield from ((name, text) for text in texts(keyword.value))
+            match node:
+                case ast.Assign(targets=[ast.Name(id="hint")], value=value):
+                    yield from ((name, text) for text in texts(value))
+                case ast.keyword(arg="hint" | "private" | "public", value=value):  # the latter two are passed on as one
+                    yield from ((name, text) for text in texts(value))
 
 
 def named(kind):

@@ -83,7 +83,7 @@ REFUSED = {
     "age == 95": "write >= 90 and <= 99 for the whole bin",
     "age between 20 and 30": "Try: write < 30: a bin includes its lower edge",
     "income > 500": "Try: write >= 500: a bin",
-    "age >= old": "column 'age' is compared with 'old', which is not an integer",
+    "age >= old": "column 'age' is compared with 'old', which is not an integer\n  Try: write an integer",
     "income <= 500": "Try: write < 500: a bin",
     "income < 600": "nearest edges, 500 and 750",
     "\"marital status\" > 'single'": "has no order",

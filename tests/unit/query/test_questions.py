@@ -85,7 +85,7 @@ def test_questions_are_frozen_values_that_print_as_they_are_read():
 
 
 BAD = {
-    "unknown column": (lambda: gl.Mean("incme"), "no column 'incme' in the schema"),
+    "unknown column": (lambda: gl.Mean("incme"), "no column 'incme' in the schema\n  Try: use income"),
     "unknown column in where": (lambda: gl.Count(where="hour > 3"), "no column 'hour'"),
     "unknown group": (lambda: gl.Count(by="hour"), "no column 'hour'"),
     "free text": (lambda: gl.Count(where="notes == 'x'"), "free text cannot be asked about"),

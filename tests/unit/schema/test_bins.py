@@ -37,9 +37,9 @@ def test_cells_begin_at_round_numbers(bounds, scale):
     cuts = Number("x", bounds=bounds, scale=scale, bins="learned").grid
     assert (cuts[0], cuts[-1]) == bounds
     assert (np.diff(cuts) > 0).all()
-    inside = cuts[1:-1][np.abs(cuts[1:-1]) > 5e-324]
+    starts = cuts[1:-1][np.abs(cuts[1:-1]) > 5e-324]
     if scale != "linear":
-        assert all(float(f"{cut:.2e}") == cut for cut in inside)  # three digits
+        assert all(float(f"{cut:.2e}") == cut for cut in starts)  # three digits
         power = 10.0 ** np.floor(np.log10(abs(bounds[1])))
         assert np.isin(np.round(np.arange(2, 9) * power / 10, 12), np.round(cuts, 12)).all()
     assert 40 < len(cuts) < 1500

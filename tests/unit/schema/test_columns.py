@@ -20,7 +20,7 @@ def test_cells_are_numbered_levels_then_not_applicable_then_gaps():
     assert column.code_of("5..9") == 1
 
 
-def test_an_empty_cell_is_an_unknown_gap_unless_its_code_says_otherwise():
+def test_an_empty_cell_is_an_unknown_gap_unless_a_code_declares_it():
     def gaps(*codes):
         return gl.Boolean("x", may_be_missing=True, missing=codes).gaps
 
@@ -39,6 +39,6 @@ def test_default_rules_for_cells_outside():
     assert gl.Categorical("x", ["a"], may_be_missing=True).outside == "missing"
 
 
-def test_zero_is_one_level_whatever_its_sign():
+def test_zero_and_minus_zero_are_one_level():
     with pytest.raises(gl.errors.SchemaError, match="has the level '0' twice"):
         gl.Categorical("x", [0.0, -0.0])

@@ -48,7 +48,7 @@ def test_a_resolution_keeps_multiples_as_they_are_written():
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "message"),
     [
         ({"bounds": (0.005, 1), "resolution": 0.01}, "not multiples"),
         ({"bounds": (0, 1), "resolution": 0}, "resolution = 0"),
@@ -58,8 +58,8 @@ def test_a_resolution_keeps_multiples_as_they_are_written():
         ({"bounds": (0, 1), "bins": "learned", "edges": (0, 1)}, "bins, edges"),
     ],
 )
-def test_what_a_number_cannot_be_is_told(keys, told):
-    with pytest.raises(SchemaError, match=told):
+def test_invalid_declarations_of_numbers_are_errors(keys, message):
+    with pytest.raises(SchemaError, match=message):
         Number("x", **keys)
 
 
@@ -86,18 +86,18 @@ COLUMNS = [
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
 def test_cells_refine_bins_and_are_those_of_every_cut(column):
-    fine = column.finest
-    assert fine.finest == fine
-    assert fine.size >= column.size
+    cells_as_bins = column.finest
+    assert cells_as_bins.finest == cells_as_bins
+    assert cells_as_bins.size >= column.size
     lower, upper = column.bin_ranges()[0][0], column.bin_ranges()[1][-1]
     places = np.sort(np.random.default_rng(0).uniform(lower, upper, 500))
     places = np.round(places / column.step) * column.step if column.step else places
     places = np.concatenate([np.clip(places, lower, upper), column.bin_ranges()[0], column.bin_ranges()[1]])
-    assert (fine.regroup(column)[fine.bin_of(places)] == column.bin_of(places)).all()
-    cells = np.random.default_rng(1).choice(np.arange(1, fine.values_size), 3, replace=False)
-    starts = np.sort(np.append(fine.bin_ranges()[0][cells], lower))
-    again = fine.with_cuts([*starts, fine.grid[-1]]) if fine.has_learned_bins else column
-    assert np.array_equal(again.finest.bin_ranges(), fine.bin_ranges())
+    assert (cells_as_bins.regroup(column)[cells_as_bins.bin_of(places)] == column.bin_of(places)).all()
+    cells = np.random.default_rng(1).choice(np.arange(1, cells_as_bins.values_size), 3, replace=False)
+    starts = np.sort(np.append(cells_as_bins.bin_ranges()[0][cells], lower))
+    again = cells_as_bins.with_cuts([*starts, cells_as_bins.grid[-1]]) if cells_as_bins.has_learned_bins else column
+    assert np.array_equal(again.finest.bin_ranges(), cells_as_bins.bin_ranges())
 
 
 def test_values_in_a_bin_are_drawn_as_its_cells_were_counted():
@@ -114,15 +114,15 @@ def test_a_spike_has_a_bin_and_thin_bins_are_merged():
     hours = Integer("hours", bounds=(0, 99), bins="learned")
     counts = np.full(100, 10.0)
     counts[40] = 1000
-    told = cut_column(hours, counts, 8, min_rows=60)
-    assert "40" in told.cells
-    assert all(counts[bins].sum() >= 60 for bins in _cells_of(told, hours))
+    binned = cut_column(hours, counts, 8, min_rows=60)
+    assert "40" in binned.cells
+    assert all(counts[bins].sum() >= 60 for bins in _cells_of(binned, hours))
     assert cut_column(hours, counts, 8, min_rows=1e6).cells == ("0..99",)
 
 
-def _cells_of(told, fine):
-    groups = fine.regroup(told)
-    return [groups == code for code in range(told.size)]
+def _cells_of(binned, cells):
+    groups = cells.regroup(binned)
+    return [groups == code for code in range(binned.size)]
 
 
 def test_a_long_tail_gets_bins_of_its_own():
@@ -149,11 +149,11 @@ def test_few_values_are_a_bin_each():
 def test_bins_are_at_most_as_many_as_asked_for_and_none_is_thin(counts, bins, least):
     column = Integer("x", bounds=(0, 29), bins="learned")
     counts = np.array(counts)
-    told = cut_column(column, counts, bins, min_rows=least)
+    binned = cut_column(column, counts, bins, min_rows=least)
     if bins < 30:
-        assert told.size <= bins
-        if told.size > 1:
-            assert min(counts[cells].sum() for cells in _cells_of(told, column)) >= min(least, counts.sum())
+        assert binned.size <= bins
+        if binned.size > 1:
+            assert min(counts[cells].sum() for cells in _cells_of(binned, column)) >= min(least, counts.sum())
 
 
 def test_bins_begin_where_a_rule_does():
@@ -164,15 +164,15 @@ def test_bins_begin_where_a_rule_does():
         constraints=[rule],
     )
     assert required_cuts(schema) == {"age": [16], "pay": [1000]}
-    told = cut_schema(schema, {}, 1)
-    assert [column.cells for column in told.columns] == [("0..15", "16..99"), ("0..999", "1000..60000")]
-    (forbidden,), _, _ = constraints_of(told)
+    binned = cut_schema(schema, {}, 1)
+    assert [column.cells for column in binned.columns] == [("0..15", "16..99"), ("0..999", "1000..60000")]
+    (forbidden,), _, _ = constraints_of(binned)
     assert forbidden.table.tolist() == [[False, True], [False, False]]
-    assert told.is_cut_from(schema)
-    assert not told.is_cut_from(schema.with_columns({"age": Integer("age", bounds=(0, 98), bins="learned")}))
-    assert not told.is_cut_from(Schema("others", schema.columns, constraints=[rule]))
+    assert binned.is_cut_from(schema)
+    assert not binned.is_cut_from(schema.with_columns({"age": Integer("age", bounds=(0, 98), bins="learned")}))
+    assert not binned.is_cut_from(Schema("others", schema.columns, constraints=[rule]))
 
 
-def test_only_values_of_the_column_are_within():
+def test_a_column_contains_only_its_values():
     assert gl.Integer("x", bounds=(0, 5)).contains(np.array([0, 2.5, 5, 6])).tolist() == [True, False, True, False]
     assert gl.Number("x", bounds=(0, 5)).contains(np.array([0, 2.5, 5, 6])).tolist() == [True, True, True, False]

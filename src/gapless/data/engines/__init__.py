@@ -1,1 +1,1 @@
-"""Engines: where the rows of a table are and who counts them, behind one protocol."""
+"""Engines, which hold the rows of a table or reach them, and count them. All have one protocol."""

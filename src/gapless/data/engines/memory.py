@@ -1,13 +1,13 @@
 """The protocol of engines, and the engine that holds its rows in memory: one array of codes for each column.
 
-Many marginals are counted in one pass over batches of rows. Those that overlap are counted together: a few blocks of
-columns, each with at most 65,536 cells so that a cell's number fits in 16 bits, cover all that is asked, and each
-marginal is then summed out of a block. All pairs of 15 columns need some 20 blocks instead of 105.
+Many marginals are counted in one pass over batches of rows. Marginals that overlap are counted together: a few blocks
+of columns cover all marginals, and each marginal is summed out of a block. A block has at most 65,536 cells, so that
+the number of a cell fits in 16 bits. All pairs of 15 columns need some 20 blocks instead of 105.
 
-Every stable transformation is written once, on `Engine`. An engine decides nothing: which columns, which codes and
-which rows are kept is public, and what comes out is the same whoever holds the rows. Some transformations compare rows
-with each other, or draw for each row: they need all of them at hand, which `RowAccess` offers. Whether an engine does
-is a fact about its class, so what it cannot do is refused before a row is read.
+Every stable transformation is written once, on `Engine`. An engine decides nothing: which columns, codes and rows are
+kept is public, and the result is the same for all engines. Some transformations compare rows with each other, or draw
+for each row. They need all rows in memory (`RowAccess`). Whether an engine has them depends on its class, so a
+transformation that it cannot do is refused before a row is read.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ class Batch:
 
 
 class Engine(Protocol):
-    """Rows of codes. Columns are named by position; whatever comes back has the same capabilities."""
+    """Rows of codes. Columns are named by position. Transformations return engines with the same capabilities."""
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
-        """How many rows fall into each combination of codes of each marginal's columns.
+        """Count the rows with each combination of codes, for each marginal.
 
-        `sizes` are the codes of each column, those of gaps included. A row with a code that is not below `shown` in one
-        of the columns is left out: `shown` is `sizes` for *extended* counts, and the numbers of observed cells for
-        *observed* ones. The empty marginal is the number of rows.
+        `sizes` are the numbers of codes of the columns, with those of gaps. A row is left out if one of its codes is
+        not below `shown`: `shown` is `sizes` for *extended* counts, and the number of observed cells for *observed*
+        counts. The empty marginal is the number of rows.
         """
 
     def select(self, columns: Sequence[int]) -> Engine:
-        """The same rows with these columns; one may be named twice."""
+        """The same rows with these columns. A column may be named twice."""
 
     def recode(self, codes: Mapping[int, Integers]) -> Engine:
-        """The same rows with each code of these columns replaced by the one that stands at its place."""
+        """The same rows with each code `c` of these columns replaced by `codes[column][c]`."""
 
     def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Engine:
-        """The rows whose code is marked in each of these columns."""
+        """The rows whose code has a true mask in each of these columns."""
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
-        """The rows that are marked, with these columns: `row_sampler` gets the number of rows.
+        """The sampled rows, with these columns. `row_sampler` gets a number of rows and returns which are sampled.
 
-        It may be called several times, with the rows of a part each: the draws of any two rows are independent.
+        It may be called several times, for a part of the rows each: rows are sampled independently.
         """
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
-        """Every row once, with these columns, some rows at a time: which ones is the engine's choice."""
+        """Every row once, with these columns, some rows at a time. The engine chooses the batches."""
 
 
 @runtime_checkable
 class RowAccess(Engine, Protocol):
-    """An engine that has all rows at hand, in an order that stays."""
+    """An engine that has all rows in memory, in a fixed order."""
 
     def all_rows(self) -> Batch:
         """All rows."""
@@ -86,9 +86,9 @@ def count_marginals(
     sizes: Sequence[int],
     shown: Sequence[int],
 ) -> list[Integers]:
-    """The counts of each marginal, as `Engine.count` tells, in one pass over batches of the columns asked for.
+    """Count each marginal as `Engine.count` does, in one pass over batches of the needed columns.
 
-    About `rows` rows come: a block is worth its cells while they are few beside these.
+    `rows` is about the number of rows. Blocks have at most a quarter as many cells.
     """
     used = sorted({column for marginal in marginals for column in marginal})
     blocks, home = cover_marginals(marginals, sizes, cells=min(BLOCK_CELLS, max(256, rows // 4)))
@@ -97,23 +97,19 @@ def count_marginals(
         columns = dict(zip(used, batch.columns, strict=True))
         for block, total in zip(blocks, totals, strict=True):
             np.add(total, _count_block(columns, batch.rows, sizes, block, total.size), out=total)
-    places = [home[frozenset(marginal)] for marginal in marginals]
-    return [
-        marginalize(m, blocks[place], totals[place], sizes, shown) for m, place in zip(marginals, places, strict=True)
-    ]
+    found = zip(marginals, [home[frozenset(marginal)] for marginal in marginals], strict=True)
+    return [marginalize(marginal, blocks[at], totals[at], sizes, shown) for marginal, at in found]
 
 
 def cover_marginals(
     marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], *, cells: int
 ) -> tuple[list[tuple[int, ...]], dict[frozenset[int], int]]:
-    """Few blocks of columns such that each marginal lies inside one of them, and the block of each marginal.
+    """Find few blocks of columns such that each marginal is within one of them; and the block of each marginal.
 
-    Blocks have at most `cells` unless a marginal has more. Greedy: a block starts with a marginal, the largest first,
-    and takes in, as long as there is room, the column that shares the most uncounted pairs with it for its size.
+    Blocks have at most `cells` cells unless a marginal has more. The search is greedy. A block starts with a marginal,
+    the largest first. While it has room, it takes the column with the most uncounted pairs for its size.
     """
-    wanted = sorted(
-        {frozenset(marginal) for marginal in marginals}, key=lambda columns: (-len(columns), sorted(columns))
-    )
+    wanted = sorted(set(map(frozenset, marginals)), key=lambda columns: (-len(columns), sorted(columns)))
     uncounted = np.zeros((len(sizes), len(sizes)), dtype=np.bool_)  # pairs, as a symmetric matrix
     for columns in wanted:
         if len(columns) == 2:
@@ -159,7 +155,7 @@ def _count_block(
 def marginalize(
     marginal: tuple[int, ...], block: tuple[int, ...], counts: Integers, sizes: Sequence[int], shown: Sequence[int]
 ) -> Integers:
-    """The counts of a marginal, of codes below `shown`, out of those of the block that it lies in."""
+    """Sum a marginal out of the counts of its block, for codes below `shown`."""
     shaped = counts.reshape([sizes[c] for c in block])
     kept = shaped.sum(axis=tuple(i for i, c in enumerate(block) if c not in marginal))
     left = [c for c in block if c in marginal]
@@ -170,7 +166,7 @@ def marginalize(
 def count_gap_patterns(
     batches: Iterable[Batch], sizes: Sequence[int], prefixes: Sequence[tuple[bool, ...]]
 ) -> Integers:
-    """The number of rows with each pattern of gaps, by its prefix: `PrivateTable.gap_patterns` says in which order.
+    """Count the rows with each pattern of gaps, by prefix, in the order of `PrivateTable.gap_patterns`.
 
     `sizes` are the numbers of observed cells of the columns of the batches.
     """
@@ -190,13 +186,13 @@ def count_gap_patterns(
 
 
 def join_batches(batches: Iterable[Batch], columns: int) -> Memory:
-    """All rows of some batches, or of none, in memory."""
+    """Join the rows of any number of batches in memory."""
     parts = [Batch((np.zeros(0, dtype=np.uint8),) * columns, 0), *batches]
     joined = (np.concatenate(codes) for codes in zip(*(part.columns for part in parts), strict=True))
     return Memory(tuple(joined), sum(part.rows for part in parts))
 
 
-ROWS = 1 << 16  # of a batch: their codes stay in the cache
+ROWS = 1 << 16  # of a batch: its codes fit in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +200,7 @@ class Memory(Batch):
     """All rows as one batch."""
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
-        """By blocks of columns that cover the marginals, in one pass."""
+        """Count in one pass, by blocks of columns that cover the marginals."""
         return count_marginals(self.batches, self.rows, marginals, sizes, shown)
 
     def select(self, columns: Sequence[int]) -> Memory:
@@ -212,26 +208,26 @@ class Memory(Batch):
         return Memory(tuple(self.columns[column] for column in columns), self.rows)
 
     def recode(self, codes: Mapping[int, Integers]) -> Memory:
-        """Each of these columns looked up in its new codes, which take one byte if they fit."""
+        """Look up the new code of each cell. New codes take one byte if they fit."""
         columns = list(self.columns)
         for column, new in codes.items():
             columns[column] = new.astype(np.min_scalar_type(new.max(initial=0)))[columns[column]]
         return Memory(tuple(columns), self.rows)
 
     def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Memory:
-        """The rows that every mask marks."""
+        """The rows for which every mask is true."""
         kept = np.ones(self.rows, dtype=np.bool_)
-        for column, marked in kept_codes.items():
-            kept &= marked[self.columns[column]]
+        for column, mask in kept_codes.items():
+            kept &= mask[self.columns[column]]
         return Memory(tuple(codes[kept] for codes in self.columns), int(kept.sum()))
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
-        """The marked rows, copied."""
+        """Copy the sampled rows."""
         rows = np.flatnonzero(row_sampler(self.rows))
         return Batch(tuple(self.columns[column][rows] for column in columns), rows.size)
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
-        """Slices: nothing is copied."""
+        """Slices of the columns. Nothing is copied."""
         chosen = [self.columns[column] for column in columns]
         for start in range(0, self.rows, ROWS):
             stop = min(start + ROWS, self.rows)
@@ -244,14 +240,14 @@ class Memory(Batch):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class View:
-    """Rows that lie elsewhere, seen through public maps: what engines have in common that hold no rows.
+    """Public transformations of rows that are elsewhere, shared by all engines that hold no rows.
 
-    A view of a view is again one: a map behind a map is one map, and marks behind a map are marks before it.
+    A view of a view is a view: two maps compose to one map, and a mask after a map is a mask before it.
 
     Attributes:
-        columns: each of them a column of the schema that the rows were read by.
-        maps: for each column the codes that stand for those that were read, None for the same.
-        marks: by column of that schema, the codes that a row must have to be kept.
+        columns: the columns, as positions in the schema that the rows were read with.
+        maps: for each column the new code of each code that was read; None for the same codes.
+        kept_codes: masks of codes by column of that schema. A row is kept if all masks are true.
     """
 
     columns: tuple[int, ...]
@@ -265,10 +261,10 @@ class View:
 
     def recode(self, codes: Mapping[int, Integers]) -> Self:
         """The same rows, other codes."""
-        maps = [
-            np.asarray(codes[place])[slice(None) if before is None else before] if place in codes else before
-            for place, before in enumerate(self.maps)
-        ]
+        maps = list(self.maps)
+        for place, new in codes.items():
+            before = maps[place]
+            maps[place] = np.asarray(new) if before is None else np.asarray(new)[before]
         return replace(self, maps=tuple(maps))
 
     def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Self:
@@ -280,13 +276,11 @@ class View:
         return replace(self, kept_codes=masks)
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
-        """The marked rows of one pass."""
+        """Sample rows in one pass."""
         everything = range(len(columns))
-        drawn = (
-            Memory(batch.columns, batch.rows).poisson_sample(everything, row_sampler) for batch in self.batches(columns)
-        )
-        return join_batches(drawn, len(columns))
+        parts = (Memory(batch.columns, batch.rows) for batch in self.batches(columns))
+        return join_batches((part.poisson_sample(everything, row_sampler) for part in parts), len(columns))
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
-        """One pass, as `Engine.batches` tells."""
+        """Make one pass, as `Engine.batches` does."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""PostgreSQL: a table by URL and query, counted where it lies.
+"""PostgreSQL: a table given by URL and query, counted in the database.
 
-One connection is held as long as the table, in one read-only transaction that sees the database as it was when the
-table was read: nobody's writing changes what is counted. The query is wrapped and never changed. A database's own words
-may quote cells, or a URL with its password: none of them are passed on.
+One connection is held as long as the table. Its read-only transaction sees a snapshot of the database as it was when
+the table was read, so writes by others do not change the counts. The query is wrapped and never changed. Error messages
+of a database may quote cells, or a URL with its password, so none of them are passed on.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gapless.types import Integers
 
 T = TypeVar("T")
 
-OLDEST = 14  # the first that tells moments without rounding
-_READ_AGAIN = "read the table again; the ledger says what was charged, and that stays charged"
+OLDEST = 14  # the first version that returns timestamps without rounding
+_READ_AGAIN = "read the table again; the ledger records what was charged, and that stays charged"
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid"), "text"),
@@ -35,10 +35,10 @@ _KINDS: dict[str, Kind] = {
     "float8": "double",
     "numeric": "decimal",
     "date": "date",
-    "timestamp": "moment",
-    "timestamptz": "instant",
+    "timestamp": "timestamp",
+    "timestamptz": "zoned timestamp",
 }
-# What may go wrong before a row is read, by PostgreSQL's codes, in words that quote nothing.
+# Errors before a row is read, by SQLSTATE.
 _QUERY_ERRORS = {
     "42P01": "the query names a table that is not there",
     "42703": "the query names a column that is not there",
@@ -46,6 +46,7 @@ _QUERY_ERRORS = {
     "42501": "this user may not read what the query asks for",
     "25006": "the query would write to the database",
 }
+# Reasons why a connection fails, by a part of the message of libpq.
 _CONNECTION_ERRORS = (
     ("password authentication failed", "the server does not accept this user and password"),
     ("no password supplied", "the server asks for a password"),
@@ -60,7 +61,7 @@ _CONNECTION_ERRORS = (
 
 
 class PostgresDialect(Dialect):
-    """How PostgreSQL says what the coding is made of."""
+    """SQL of PostgreSQL."""
 
     fence = " OFFSET 0"
     text_type = "TEXT"
@@ -89,18 +90,17 @@ class PostgresDialect(Dialect):
         return f"(({self.literal(json.dumps(dict(codes), ensure_ascii=False))}::jsonb) ->> {text})::integer"
 
     def number(self, text: str) -> str:
-        """A cast, which fails where doubles end: texts of unusual length are looked at before.
+        """A cast, which fails beyond the range of doubles. So texts of unusual length are checked before.
 
-        The place of their first digit tells; beside the ends, the digits: those halfway from the largest double to the
-        next, and from 0 to the smallest.
+        The power of ten of the first digit decides. At the ends of the range the digits decide: they are compared with
+        those halfway between the largest double and the next, and between 0 and the smallest.
         """
         usual = r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?0*1?[0-9]{1,2})?"
         cast = f"{text}::double precision"
         power = f"LTRIM({self.sub(text, '^[^eE]*[eE]?', '')}, '+')"
         figures = f"LTRIM({self.sub(text, '[eE].*$', '')}, '+-')"
-        parts = (
-            f"SELECT {power} AS power, SPLIT_PART({figures}, '.', 1) AS before, SPLIT_PART({figures}, '.', 2) AS after"
-        )
+        halves = f"SPLIT_PART({figures}, '.', 1) AS before, SPLIT_PART({figures}, '.', 2) AS after"
+        parts = f"SELECT {power} AS power, {halves}"
         far = "CASE WHEN LENGTH(LTRIM(power, '-0')) > 9 THEN 999999999 ELSE ('0' || LTRIM(power, '-'))::bigint END"
         sign = "CASE WHEN power LIKE '-%' THEN -1 ELSE 1 END"
         first = "LENGTH(before) - 1 - (LENGTH(before || after) - LENGTH(LTRIM(before || after, '0')))"
@@ -117,7 +117,7 @@ class PostgresDialect(Dialect):
         return f"CASE WHEN {self.matches(text, usual)} THEN {cast} ELSE {unusual} END"
 
     def as_double(self, raw: str, kind: Kind) -> str:
-        if kind == "decimal":  # one beyond the doubles by its text: a cast would fail
+        if kind == "decimal":  # a cast fails beyond the range of doubles: those go by their text
             cast = f"{raw}::double precision"
             usual = f"WHEN {raw} = 0 OR ABS({raw}) BETWEEN 1e-300 AND 1e300 THEN {cast}"
             infinite = f"WHEN ABS({raw}) = 'Infinity' THEN {cast}"
@@ -137,7 +137,7 @@ class PostgresDialect(Dialect):
             moment = f"(LEAST(GREATEST({raw}, {first}), {last}) - '1970-01-01'::date) * 86400000000"
         else:
             first, last = (f"{end}::timestamp" for end in ends)
-            plain = f"({raw} AT TIME ZONE 'UTC')" if kind == "instant" else raw
+            plain = f"({raw} AT TIME ZONE 'UTC')" if kind == "zoned timestamp" else raw
             moment = self._epoch(f"LEAST(GREATEST({plain}, {first}), {last})")
         return f"CASE WHEN {raw} IS NOT NULL THEN {moment} END"
 
@@ -159,32 +159,33 @@ class PostgresDialect(Dialect):
 
 
 def _ends_of_doubles() -> tuple[tuple[str, int], tuple[str, int]]:
-    """The digits from which on numbers are infinite, and up to which they are 0; and the power of ten of the first."""
+    """The digits from which on numbers are infinite, and up to which they are 0, each with its power of ten."""
     most = str(2**1024 - 2**970)  # halfway from the largest double to the next
-    least = str(5**1075)  # behind 1075 places: halfway from 0 to the smallest
+    least = str(5**1075)  # times 10**-1075: halfway from 0 to the smallest
     return (most.rstrip("0"), len(most) - 1), (least, len(least) - 1 - 1075)
 
 
 class PostgresSource:
-    """What a query gives, in a transaction that sees the database as it was when it began."""
+    """The result of a query, in a transaction that sees a snapshot of the database."""
 
     dialect = PostgresDialect()
     is_snapshot = True
 
     def __init__(self, url: str, query: str | None) -> None:
         if not isinstance(url, str):
-            raise ReadError("the URL of a database is a text, not a path", hint='"postgresql://ada@localhost/registry"')
+            hint = 'pass a text such as "postgresql://ada@localhost/registry"'
+            raise ReadError("the URL of a database must be a text, not a path", hint=hint)
         if not (isinstance(query, str) and query.strip(" \n\t;")):
-            what = f"what is to be read from {redacted_url(url)} is not said"
-            raise ReadError(what, hint=Hint("pass ", Argument("query", "select age, income from people")))
+            wrong = f"no query was given for {redacted_url(url)}"
+            raise ReadError(wrong, hint=Hint("pass ", Argument("query", "select age, income from people")))
         self._query = query.strip().rstrip(";")
         self._connection = _redact_errors(lambda: _connect(url), lambda error: _not_connected(url, error))
-        # A connection that is still open when it is collected would be complained about.
+        # psycopg warns about a connection that is garbage-collected while it is open.
         weakref.finalize(self, self._connection.close)
-        self.fields = _redact_errors(self._look, self._not_understood)
+        self.fields = _redact_errors(self._read_header, self._query_error)
 
-    def _look(self) -> list[tuple[str, str]]:
-        """Names and types alone: no row is read."""
+    def _read_header(self) -> list[tuple[str, str]]:
+        """The names and types of the columns. No row is read."""
         self._connection.execute(
             "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL datestyle = 'ISO, YMD'; "
             "SET LOCAL standard_conforming_strings = on; SET LOCAL work_mem = '64MB'; SET LOCAL jit = off"
@@ -192,10 +193,8 @@ class PostgresSource:
         version = self._connection.info.server_version // 10_000
         encoding = self._connection.info.parameter_status("server_encoding")
         if version < OLDEST or encoding != "UTF8":
-            raise ReadError(
-                f"the server is PostgreSQL {version} and keeps text as {encoding}",
-                hint=f"PostgreSQL {OLDEST} or newer, with a database in UTF8",
-            )
+            wrong = f"the server is PostgreSQL {version} and keeps text as {encoding}"
+            raise ReadError(wrong, hint=f"use PostgreSQL {OLDEST} or newer, with a database in UTF8")
         header = self._connection.execute(f"SELECT * FROM ({self._query}\n) AS said LIMIT 0").description or []
         types = self._connection.execute(
             "SELECT oid, CASE typtype WHEN 'e' THEN 'text' ELSE typname END FROM pg_type WHERE oid = ANY(%s)",
@@ -206,60 +205,55 @@ class PostgresSource:
         return [(name, _KINDS.get(kind, kind)) for name, kind in named]
 
     def table(self, names: Sequence[str]) -> str:
-        """The query, its columns called so."""
+        """The query as a table expression with these column names."""
         return f"({self._query}\n) AS said({', '.join(names)})"
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
-        """What the query gives, as binary numbers; in a savepoint, so that one that fails does not end the snapshot."""
+        """The result of a query, sent as binary numbers. A savepoint keeps the snapshot if the query fails."""
         import psycopg  # noqa: PLC0415 an extra
 
         names = [f"n{place}" for place in range(columns)]
-        all_of_them = ", ".join(f"COALESCE({name}::bigint, -1)" for name in names)
-        copied = f"COPY (SELECT {all_of_them} FROM ({query}) AS numbers({', '.join(names)})) TO STDOUT (FORMAT BINARY)"
+        numbers = ", ".join(f"COALESCE({name}::bigint, -1)" for name in names)
+        copied = f"COPY (SELECT {numbers} FROM ({query}) AS numbers({', '.join(names)})) TO STDOUT (FORMAT BINARY)"
         problem = None
         try:
             with self._connection.transaction(), self._connection.cursor() as cursor, cursor.copy(copied) as copy:
                 yield from _unpacked(copy, columns)
         except psycopg.Error as error:
             problem = self._failed(error)
-        if problem is not None:  # raised here and not above, where it would carry the other error with it
+        if problem is not None:  # raised outside of the handler, so that it does not carry the old error
             raise problem
 
     stream = numbers  # the server sends rows as they are asked for
 
-    def _not_understood(self, error: Any) -> ReadError:
-        """Nothing was read yet: what the query says wrong is told without quoting it."""
+    def _query_error(self, error: Any) -> ReadError:
+        """The error for a query that fails before a row is read. It does not quote the query."""
         state = str(error.sqlstate or "")
         if state == "42601":
             place = error.diag.statement_position
             where = "" if place is None else f" near letter {max(1, int(place) - len('SELECT * FROM ('))}"
-            return ReadError(
-                f"the query is not understood{where}",
-                hint=Hint("pass one SELECT: ", Argument("query", "select * from people")),
-            )
+            hint = Hint("pass one SELECT: ", Argument("query", "select * from people"))
+            return ReadError(f"the query is not understood{where}", hint=hint)
         if state in _QUERY_ERRORS:
-            return ReadError(_QUERY_ERRORS[state], hint="try the query yourself, as the same user")
+            return ReadError(_QUERY_ERRORS[state], hint="run the query in the database as the same user")
         return self._failed(error)
 
     def _failed(self, error: Any) -> ReadError:
-        """What went wrong, by its code alone: the words may quote cells."""
+        """The error for a failed query, by its SQLSTATE alone: its text may quote cells."""
         state = str(error.sqlstate or "")
         if self._connection.closed or state.startswith(("08", "57P")):
             return ReadError("the connection to the database is lost", hint=_READ_AGAIN)
         if state.startswith("53"):
             return ReadError("the database has no disk or memory left for this query", hint=_READ_AGAIN)
         if state == "57014":
-            return ReadError(
-                "the database stopped the query: it took too long, or somebody cancelled it", hint=_READ_AGAIN
-            )
-        return ReadError(
-            f"the database cannot compute the query (SQLSTATE {state or 'unknown'})",
-            hint="try the query yourself: its own words are withheld, they might quote private data",
-        )
+            return ReadError("the database stopped the query: a time limit, or a user cancelled it", hint=_READ_AGAIN)
+        wrong = f"the database cannot compute the query (SQLSTATE {state or 'unknown'})"
+        hint = "run the query in the database; its error message is not shown here, since it may quote private data"
+        return ReadError(wrong, hint=hint)
 
 
 class Sql(SqlEngine):
-    """The engine whose rows lie in PostgreSQL."""
+    """The engine whose rows are in PostgreSQL."""
 
     __slots__ = ()
 
@@ -267,7 +261,7 @@ class Sql(SqlEngine):
 def _connect(url: str) -> Any:
     import psycopg  # noqa: PLC0415 an extra
 
-    # libpq takes a URL with large letters in its scheme for a connection string.
+    # libpq reads a URL with capital letters in its scheme as a connection string.
     scheme, colon, place = url.partition(":")
     connection = psycopg.connect(scheme.lower() + colon + place, client_encoding="utf8", application_name="gapless")
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -276,29 +270,26 @@ def _connect(url: str) -> Any:
 
 
 def _redact_errors(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
-    """What a function gives; an error of the database as one that quotes nothing."""
+    """Call a function, and replace an error of the database by one that quotes nothing."""
     with requires_extra("psycopg", "sql"):
         import psycopg  # noqa: PLC0415 an extra
     try:
         return function()
     except (psycopg.Error, UnicodeError) as error:
         found = problem(error)
-    raise found  # here and not above, where it would carry the other error with it
+    raise found  # outside of the handler, so that it does not carry the old error
 
 
 def _not_connected(url: str, error: Exception) -> ReadError:
-    reason = next((words for part, words in _CONNECTION_ERRORS if part in str(error)), "the connection fails")
-    return ReadError(
-        f"cannot open {redacted_url(url)}: {reason}",
-        hint=f"pass {ACCEPTED}",
-    )
+    reason = next((reason for part, reason in _CONNECTION_ERRORS if part in str(error)), "the connection fails")
+    return ReadError(f"cannot open {redacted_url(url)}: {reason}", hint=f"pass {ACCEPTED}")
 
 
 _HEADER, _TRAILER = 19, 2  # bytes
 
 
 def _unpacked(copy: Any, columns: int) -> Iterator[Integers]:
-    """Rows of whole numbers from PostgreSQL's binary format: a number of fields, then length and number of each."""
+    """Unpack rows of integers from PostgreSQL's binary format: the number of fields, then length and value of each."""
     row = np.dtype([("fields", ">i2"), ("numbers", np.dtype([("length", ">i4"), ("number", ">i8")]), (columns,))])
     skipped, held, kept = False, [], 0
     for piece in copy:

@@ -1,7 +1,7 @@
-"""Spark: a DataFrame, or a Parquet path, coded and counted on the cluster; only counts come back.
+"""Spark: a DataFrame or a Parquet path, encoded and counted on the cluster. Only counts come back.
 
-Spark computes a DataFrame anew for each query. What it is made of should hold still meanwhile: that rows were added or
-taken away is noticed, that cells were changed only where the schema refuses the new ones.
+Spark computes a DataFrame again for each query, so its sources must not change meanwhile. The engine notices added and
+removed rows. It notices changed cells only if the schema refuses the new ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gapless.types import Integers
 
 T = TypeVar("T")
 
-_SIGNS = re.compile(r"[\\*?{}\[\],]")  # signs that mean something in a pattern of Spark
+_SIGNS = re.compile(r"[\\*?{}\[\],]")  # special characters in a pattern of Spark
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("string", "varchar", "char"), "text"),
@@ -41,24 +41,23 @@ _KINDS: dict[str, Kind] = {
     "decimal": "decimal",
     "boolean": "boolean",
     "date": "date",
-    "timestamp_ntz": "moment",
-    "timestamp": "instant",
+    "timestamp_ntz": "timestamp",
+    "timestamp": "zoned timestamp",
 }
 
 
 class SparkDialect(Dialect):
-    """How Spark says what the coding is made of."""
+    """SQL of Spark."""
 
     fence = ""
     text_type = "STRING"
     double_type = "DOUBLE"
 
     def literal(self, text: str) -> str:
-        return f"CAST(X'{text.encode().hex()}' AS STRING)"  # whatever a session takes a backslash for
+        return f"CAST(X'{text.encode().hex()}' AS STRING)"  # independent of how the session reads a backslash
 
     def double(self, number: float) -> str:
-        told = float(number)
-        text = repr(told) if math.isfinite(told) else ("-" if told < 0 else "") + "Infinity"
+        text = repr(float(number)) if math.isfinite(number) else ("-" if number < 0 else "") + "Infinity"
         return f"CAST('{text}' AS DOUBLE)"
 
     def text(self, raw: str, kind: Kind) -> str:
@@ -86,7 +85,7 @@ class SparkDialect(Dialect):
         return f"CASE WHEN NOT ISNAN({number}) THEN {number} END" if kind in ("single", "double") else number
 
     def bucket(self, number: str, cuts: Sequence[float]) -> str:
-        """By halves: with i cuts known not to be above, `step` more are looked at."""
+        """Binary search: i cuts are known not to be above the number, and `step` more are tested."""
         steps = [1 << power for power in reversed(range(len(cuts).bit_length()))]
         array = self._array([repr(float(cut)) for cut in cuts], "DOUBLE")
         further = f"i + step <= {len(cuts)} AND {array}[LEAST(i + step, {len(cuts)}) - 1] <= {number}"
@@ -94,23 +93,23 @@ class SparkDialect(Dialect):
         return f"AGGREGATE({self._array(map(str, steps), 'INT')}, 0, {step})"
 
     def _array(self, numbers: Iterable[str], kind: str) -> str:
-        """Public numbers, as one text that Spark reads once and not as so many expressions."""
+        """An array of public numbers, as one text that Spark parses once."""
         return f"CAST(SPLIT('{','.join(numbers)}', ',') AS ARRAY<{kind}>)"
 
     def divide(self, whole: str, by: int) -> str:
         return f"({whole} DIV {by})"
 
     def microseconds(self, raw: str, kind: Kind) -> str:
-        """Ends are applied before anything is multiplied: beyond them it may not fit."""
-        if kind == "instant":
-            told = f"LEAST(GREATEST(UNIX_MICROS({raw}), {FIRST}), {LAST})"
+        """Values are clipped before they are multiplied, so that the product does not overflow."""
+        if kind == "zoned timestamp":
+            clipped = f"LEAST(GREATEST(UNIX_MICROS({raw}), {FIRST}), {LAST})"
         elif kind == "date":
-            told = f"LEAST(GREATEST(CAST(UNIX_DATE({raw}) AS BIGINT), {FIRST // DAY}), {LAST // DAY}) * {DAY}"
+            clipped = f"LEAST(GREATEST(CAST(UNIX_DATE({raw}) AS BIGINT), {FIRST // DAY}), {LAST // DAY}) * {DAY}"
         else:
             ends = ("0000-01-01 00:00:00", "+10000-12-31 00:00:00")
             first, last = (f"TIMESTAMP_NTZ'{end}'" for end in ends)
-            told = self._since_1970(f"LEAST(GREATEST({raw}, {first}), {last})")
-        return f"CASE WHEN {raw} IS NOT NULL THEN {told} END"
+            clipped = self._since_1970(f"LEAST(GREATEST({raw}, {first}), {last})")
+        return f"CASE WHEN {raw} IS NOT NULL THEN {clipped} END"
 
     def moment(self, iso: str) -> str:
         return self._since_1970(f"TRY_CAST({iso} AS TIMESTAMP_NTZ)")
@@ -131,7 +130,7 @@ class SparkDialect(Dialect):
 
 
 class SparkSource:
-    """A Spark DataFrame, under a name of its own in its session."""
+    """A Spark DataFrame, registered under a unique name in its session."""
 
     dialect = SparkDialect()
     is_snapshot = False
@@ -147,90 +146,80 @@ class SparkSource:
 
     @classmethod
     def of(cls, data: Any) -> SparkSource:
-        """A DataFrame, or a Parquet file, a folder or a pattern that Spark reads."""
+        """The source for a DataFrame, or for a Parquet file, folder or pattern that Spark reads."""
         if not isinstance(data, str | Path):
             return cls(data)
         if not str(data).rstrip("/").lower().endswith(PARQUET_ENDINGS):
-            raise ReadError(
-                "Spark reads Parquet by its path", hint="write it as Parquet, or a DataFrame of yours in Python"
-            )
+            hint = "write the data as Parquet, or pass a Spark DataFrame in Python"
+            raise ReadError("Spark reads only Parquet by its path", hint=hint)
         with requires_extra("pyspark", "spark", ", and install Java 17"):
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
         session = _redact_errors(lambda: SparkSession.builder.appName("gapless").getOrCreate())
         return cls(_parquet(session, data))
 
     def table(self, names: Sequence[str]) -> str:
-        """Its columns are called so already."""
+        """The name of the DataFrame. Its columns have these names already."""
         del names
         return self._name
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
-        """All at once: they are counts."""
+        """The result of a query, all at once: there are few counts."""
         rows = _redact_errors(lambda: self._session.sql(query).collect())
         yield np.array(rows, dtype=np.int64).reshape(len(rows), columns)
 
     def stream(self, query: str, columns: int) -> Iterator[Integers]:
-        """One partition after the other."""
+        """The rows of a query, one partition after the other."""
         rows = _redact_errors(lambda: self._session.sql(query).toLocalIterator())
         while part := _redact_errors(lambda: list(islice(rows, ROWS))):
             yield np.array(part, dtype=np.int64).reshape(len(part), columns)
 
 
 class Spark(SqlEngine):
-    """The engine whose rows lie on a Spark cluster."""
+    """The engine whose rows are on a Spark cluster."""
 
     __slots__ = ()
 
 
 def _parquet(session: Any, data: str | Path) -> Any:
-    """A DataFrame of Parquet files, each of which is read once.
+    """A DataFrame of Parquet files. Each file is read once.
 
-    What is on this machine is found here, and named to Spark so that it takes every sign literally. The rest, such as
-    `hdfs://…`, Spark finds by itself.
+    Files on this machine are found here, and passed to Spark with special characters escaped. Spark finds others, such
+    as `hdfs://…`.
     """
     files: list[Path] = []
     if not is_url(data) and (is_pattern(data) or Path(data).exists()):
         with suppress(ReadError):  # nothing matches here: Spark may have another file system
             files = find_files(data)
     if not files and is_connection_string(data):  # Spark logs the paths that it looks for
-        raise ReadError(
-            "no files are called so, and the text may hold a password, which Spark would log",
-            hint="pass the path of Parquet files, or a Spark DataFrame",
-        )
+        hint = "pass the path of Parquet files, or a Spark DataFrame"
+        raise ReadError("no file has this name, and it may hold a password, which Spark would log", hint=hint)
     names = ["file://" + _SIGNS.sub(r"\\\g<0>", str(file.absolute())) for file in files]
     frame = _redact_errors(lambda: session.read.parquet(*(names or [str(data)])))
-    found = [
-        Path(url2pathname(urlsplit(url).path)) for url in _redact_errors(frame.inputFiles) if url.startswith("file:")
-    ]
-    if len(set(map(file_identity, found))) < len(found):
-        raise ReadError(
-            f"two names in {data} lead to one file, whose rows would be counted twice",
-            hint="remove the link, or pass a pattern",
-        )
-    if {file_identity(file) for file in files if not file.is_dir()} - set(map(file_identity, found)):
-        raise ReadError(
-            f"Spark skips a file of {data}: it reads no name that begins with _ or .", hint="rename the file"
-        )
+    urls = [url for url in _redact_errors(frame.inputFiles) if url.startswith("file:")]
+    found = [file_identity(Path(url2pathname(urlsplit(url).path))) for url in urls]
+    if len(set(found)) < len(found):
+        wrong = f"two names in {data} lead to one file, whose rows would be counted twice"
+        raise ReadError(wrong, hint="remove the link, or pass a pattern")
+    if {file_identity(file) for file in files if not file.is_dir()} - set(found):
+        wrong = f"Spark skips a file of {data}: it reads no name that begins with _ or ."
+        raise ReadError(wrong, hint="rename the file")
     return frame
 
 
 def _forget(session: Any, name: str) -> None:
-    with suppress(Exception):  # the session may be gone, and the name with it
+    with suppress(Exception):  # the session may have ended
         session.catalog.dropTempView(name)
 
 
 def _redact_errors(function: Callable[[], T]) -> T:
-    """What a function of Spark gives; its errors, which may quote cells, as one that does not, and not in a log."""
+    """Call a function of Spark. Its errors may quote cells: they are replaced by one that does not, and not logged."""
     log = logging.getLogger("SQLQueryContextLogger")
     before, log.disabled = log.disabled, True
     try:
         return function()
-    except Exception as error:  # noqa: BLE001 whatever it raises
+    except Exception as error:  # noqa: BLE001 Spark raises many classes
         kind = type(error).__name__
     finally:
         log.disabled = before
-    raise ReadError(
-        f"Spark cannot compute this ({kind})",
-        hint="try the DataFrame yourself: its words are withheld, they might quote private data; what was charged "
-        "stays charged",
-    )
+    hint = "call collect on the DataFrame to see why; its message is not shown here, since it may quote private data"
+    raise ReadError(f"Spark cannot compute this ({kind}); what was charged stays charged", hint=hint)

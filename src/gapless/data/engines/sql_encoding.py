@@ -1,12 +1,12 @@
-r"""The schema's coding as SQL: for each column an expression from the raw value to its code.
+r"""The encoding of columns in SQL: for each column an expression that maps the raw value to its code.
 
-It is what `encode.py` does to cells, said to a database. Each expression looks at one cell, and is else made of what is
-public: levels, codes, bounds. Columns are coded in three steps, so that nothing is computed twice: `r0` is the raw
-value, `t0` the same *cleaned* (text trimmed, a number as a double, a moment as a whole number), `x0` its *position* on
-the column's line where the text must be read first, `c0` its code.
+It does in a database what `encode.py` does to cells. Each expression depends on one cell and on public facts: levels,
+missing codes, bounds. Columns are encoded in three steps, so that nothing is computed twice. `r0` is the raw value.
+`t0` is the same *cleaned*: text trimmed, a number as a double, a timestamp as a whole number. `x0` is its *position* if
+a text must be parsed first. `c0` is its code.
 
-Where a database might read a cell otherwise than `encode.py`, the pair of type and column is refused by its type, which
-is public. No cell is guessed, and none makes a query fail: a text is cast only after a pattern has told that it can be.
+If a database might read a cell differently from `encode.py`, the type of the column, which is public, is refused. No
+cell makes a query fail: a text is cast only after a pattern has matched it.
 """
 
 from __future__ import annotations
@@ -21,37 +21,30 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.io.encode import (
-    first_year,
-    format_pattern,
-    gap_codes,
-    level_codes,
-    lost_cells,
-    refused_cells,
-    to_number,
-)
+from gapless.data.io import encode
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import LevelColumn, as_text
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 
+# The types of raw values. A timestamp has no time zone; a zoned timestamp is converted to UTC.
 Kind: TypeAlias = Literal[
-    "text", "boolean", "whole", "single", "double", "decimal", "date", "moment", "instant"
-]  # of raw values; a moment has no time zone, an instant is told in UTC
+    "text", "boolean", "whole", "single", "double", "decimal", "date", "timestamp", "zoned timestamp"
+]
 
-REFUSED, LOST = -1, -2  # in place of a code; with either of them a table is not read
+REFUSED, LOST = -1, -2  # in place of a code; a table with either of them is not read
 KINDS: tuple[Kind, ...] = get_args(Kind)
-PARALLEL_CASES = 24  # as many texts are compared one by one, more are looked up
+PARALLEL_CASES = 24  # up to this many texts are compared one by one; more are looked up
 
-# What Rust, by which files are read, takes for white space; Python, by which levels are compared, trims four more.
+# White space for Rust, which reads the files. Python, which compares the levels, trims four more characters.
 SPACE = "".join(map(chr, (*range(9, 14), 32, 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239, 8287, 12288)))
 MORE_SPACE = SPACE + "\x1c\x1d\x1e\x1f"
 
 NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 INFINITY = r"[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 
-# A text is rewritten as 2024-01-05 09:30:00 in two steps: with too many zeros, then with the last two digits of a part.
+# A text is rewritten as 2024-01-05 09:30:00 in two steps: zeros before each part, then the last two digits of each.
 _WITH_ZEROS = "{Y}-00{m}-00{d} 00{H}:00{M}:00{S}"
 _LAST_DIGITS = "^([0-9]{4})" + "".join(f"{sign}[0-9]*([0-9]{{2}})" for sign in "-- ::") + "$"
 _ABSENT = {"m": "1", "d": "1", "H": "", "M": "", "S": ""}
@@ -60,19 +53,18 @@ _DAY = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]
 IN_CALENDAR = rf"([0-9]{{4}}-{_DAY}|{_LEAP}-02-29) .*"
 
 DAY = 86_400_000_000  # microseconds
-_ZERO = 719_528 * DAY  # from the first day that is told apart to 1970: divisions of what is not negative round down
+_ZERO = 719_528 * DAY  # from the first day to 1970: added before a division, so that it rounds down
 _STEPS = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": DAY}
-FIRST, LAST = (
-    int(np.datetime64(day, "us").astype(np.int64)) for day in ("0000-01-01", "10000-12-31")
-)  # as in source.py
+# The first and the last day, as in `source.clip_dates`.
+FIRST, LAST = (int(np.datetime64(day, "us").astype(np.int64)) for day in ("0000-01-01", "10000-12-31"))
 
 
 class Dialect(Protocol):
-    """How a database says what the coding is made of. Arguments are SQL, unless they are named as public values."""
+    """The SQL of a database. Arguments are SQL expressions, unless they are described as public."""
 
     text_type: str
     double_type: str
-    fence: str  # behind a query: what it computes is not computed again by the one around it
+    fence: str  # the end of a subquery, so that the outer query does not compute its expressions again
 
     def literal(self, text: str) -> str:
         """A public text."""
@@ -81,26 +73,26 @@ class Dialect(Protocol):
         """A public number, to the last bit; an infinite one too."""
 
     def text(self, raw: str, kind: Kind) -> str:
-        """A value as text, compared by its letters alone; NULL stays, and NaN is NULL."""
+        """A value as text that is compared by characters alone; NULL stays, and NaN becomes NULL."""
 
     def trim(self, text: str, letters: str) -> str:
-        """A text without these public letters at its ends."""
+        """A text without these public characters at its ends."""
 
     def matches(self, text: str, pattern: str) -> str:
-        """Whether a whole text is of a public pattern."""
+        """Whether a whole text matches a public pattern."""
 
     def sub(self, text: str, pattern: str, by: str) -> str:
-        r"""A text with the first match of a public pattern replaced; \1 in `by` is its first group."""
+        r"""Replace the first match of a public pattern; \1 in `by` is its first group."""
 
     def translate(self, text: str, letters: str, by: str) -> str:
-        """A text with public letters replaced one by one; those without a partner are left out."""
+        """Replace public characters one by one; those without a partner are removed."""
         return f"TRANSLATE({text}, {self.literal(letters)}, {self.literal(by)})"
 
     def look_up(self, text: str, codes: Mapping[str, int]) -> str:
         """The public code of a text, else NULL."""
 
     def number(self, text: str) -> str:
-        """A text of the pattern `NUMBER` as the nearest double, infinite if it is too large, 0 if too small."""
+        """A text that matches `NUMBER` as the nearest double: infinite if it is too large, 0 if too small."""
 
     def as_double(self, raw: str, kind: Kind) -> str:
         """A number as a double, NaN as NULL."""
@@ -110,26 +102,26 @@ class Dialect(Protocol):
         return f"CAST({double} AS {self.text_type}) LIKE '-%'"
 
     def bucket(self, number: str, cuts: Sequence[float]) -> str:
-        """How many of these rising public numbers are not above this one."""
+        """The number of these rising public cuts that are not above this number."""
 
     def whole(self, number: str) -> str:
         """A double as a whole number."""
         return f"CAST({number} AS BIGINT)"
 
     def divide(self, whole: str, by: int) -> str:
-        """A whole number that is not negative, divided by a public one, rounded down."""
+        """A nonnegative whole number divided by a public one, rounded down."""
 
     def microseconds(self, raw: str, kind: Kind) -> str:
-        """A date, moment or instant as microseconds since 1970, those before and after the calendar at its ends."""
+        """A date or timestamp as microseconds since 1970, clipped to `FIRST` and `LAST`."""
 
     def moment(self, iso: str) -> str:
-        """A text such as 2024-01-05 09:30:00, of the pattern `IN_CALENDAR`, as microseconds since 1970."""
+        """A text such as 2024-01-05 09:30:00 that matches `IN_CALENDAR`, as microseconds since 1970."""
 
     def months(self, days: str) -> str:
         """Days since 1970 as months since then."""
 
     def array_element(self, codes: Sequence[int], code: str) -> str:
-        """The public code that stands at the place of a code."""
+        """The element of a public array at the position of a code."""
 
     def unnest(self, keys: Sequence[str]) -> str:
         """A row for each of these numbers."""
@@ -137,7 +129,7 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ColumnExpressions:
-    """A column from raw value to code: each step an expression of the names that came before it."""
+    """The expressions that encode a column. Each uses the names of the steps before it."""
 
     clean: str
     position: str | None
@@ -145,7 +137,7 @@ class ColumnExpressions:
 
 
 def encode_column(column: Column, kind: Kind, place: int, dialect: Dialect) -> ColumnExpressions:
-    """How the cells of a column are coded, raw values of this kind being called `r0`, `r1`, … by their place."""
+    """The expressions that encode a column whose raw values are of this kind and called `r{place}`."""
     coder = _ColumnEncoder(column, kind, dialect, f"r{place}", f"t{place}", f"x{place}")
     if isinstance(column, LevelColumn):
         return coder.levels(column)
@@ -157,12 +149,13 @@ def encode_column(column: Column, kind: Kind, place: int, dialect: Dialect) -> C
 
 
 def cell_error(column: Column, code: int) -> GaplessError:
-    """What is told of a column with such a code in it, in the words of `encode.py`."""
-    return (refused_cells if code == REFUSED else lost_cells)(column, "ask the database for them, you are the holder")
+    """The error of `encode.py` for a column that has such a code."""
+    error = encode.refused_cells if code == REFUSED else encode.lost_cells
+    return error(column, "ask the database for them")
 
 
 def bin_starts(column: BinnedColumn) -> NDArray[np.float64]:
-    """Where each bin but the first begins: the least double that `bin_of` puts there."""
+    """Where each bin but the first begins: the least double in it by `bin_of`."""
     lower, upper = column.limits  # what `contains` compares with
     bins = np.arange(1, column.values_size)
     guess = np.clip(column.intervals.cuts[1:-1], lower, upper)  # nearly always right, and checked
@@ -179,7 +172,7 @@ def bin_starts(column: BinnedColumn) -> NDArray[np.float64]:
 
 
 def _rank(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Doubles as whole numbers in the same order, neighbours one apart."""
+    """The rank of each double among all doubles: neighbours differ by one."""
     bits = numbers.view(np.int64)
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
@@ -189,17 +182,15 @@ def _float(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 @cache
-def _small_letters() -> dict[str, str]:
-    """Every letter whose small one is another single letter, as files are read."""
-    letters = pl.Series([chr(number) for number in range(0x20000) if not 0xD800 <= number < 0xE000])  # all large ones
-    small = letters.str.to_lowercase()
-    changed = small != letters
-    pairs = zip(letters.filter(changed), small.filter(changed), strict=True)
-    return {letter: other for letter, other in pairs if len(other) == 1}
+def _lower_case() -> dict[str, str]:
+    """The lower case of every character that has a different single one, as polars converts files."""
+    letters = pl.Series([chr(number) for number in range(0x20000) if not 0xD800 <= number < 0xE000])
+    lower = letters.str.to_lowercase()
+    return {old: new for old, new in zip(letters, lower, strict=True) if old != new and len(new) == 1}
 
 
 def _writable(text: str) -> bool:
-    """Whether a database can hold a text at all."""
+    """Whether a database can store a text."""
     return "\0" not in text and not any("\ud800" <= letter < "\ue000" for letter in text)
 
 
@@ -212,16 +203,16 @@ class _ColumnEncoder:
     cleaned: str
     placed: str
 
-    # ------------------------------------------------------------------ what becomes of cells that are no values
+    # ------------------------------------------------------------------ codes of cells that are not values
 
     @property
     def lost(self) -> int:
-        """The code of a cell that says nothing."""
+        """The code of a cell without a value."""
         return self.column.code_of_gap(self.column.gaps[0]) if self.column.may_be_missing else LOST
 
     @property
     def gaps(self) -> dict[str, int]:
-        return gap_codes(self.column)
+        return encode.gap_codes(self.column)
 
     @property
     def empty(self) -> int:
@@ -232,29 +223,26 @@ class _ColumnEncoder:
         return REFUSED if self.column.outside == "refuse" else self.lost
 
     def refuse(self) -> ReadError:
-        """What a file would say of each such cell is of no use here; the type is public."""
-        return ReadError(
-            f"column {self.column.name!r} is a {self.column.kind}, and the data have it as a {self.kind}",
-            hint="make it another type in the query, such as text",
-        )
+        """The error for a type that does not fit the column. The type is public."""
+        wrong = f"column {self.column.name!r} is a {self.column.kind}, but the data have it as a {self.kind}"
+        return ReadError(wrong, hint="use another type in the query, such as text")
 
     # ------------------------------------------------------------------ levels
 
     def levels(self, column: LevelColumn) -> ColumnExpressions:
-        sql, codes = self.dialect, level_codes(column)
+        sql, codes = self.dialect, encode.level_codes(column)
         if self.kind in ("single", "double"):
             return self._levels_as_doubles(codes)
-        if self.kind in ("date", "moment", "instant"):
-            return ColumnExpressions(
-                sql.microseconds(self.raw, self.kind), None, self._of_moments(codes, f"ELSE {self._outside}")
-            )
+        if self.kind in ("date", "timestamp", "zoned timestamp"):
+            code = self._of_moments(codes, f"ELSE {self._outside}")
+            return ColumnExpressions(sql.microseconds(self.raw, self.kind), None, code)
         if self.kind == "boolean":
             false, true = (codes.get(text, self._outside) for text in ("false", "true"))
             code = f"CASE WHEN {self.cleaned} THEN {true} WHEN NOT {self.cleaned} THEN {false} ELSE {self.empty} END"
             return ColumnExpressions(self.raw, None, code)
         text = sql.text(self.raw, self.kind)
         trimmed = sql.trim(text, MORE_SPACE)
-        if "" not in codes:  # a cell of nothing but what Python alone trims is no empty one
+        if "" not in codes:  # a cell of characters that only Python trims is not empty
             trimmed = f"COALESCE(NULLIF({trimmed}, ''), {sql.trim(text, SPACE)})"
         lowered = self._lowered(self.cleaned, codes) if isinstance(column, Boolean) else self.cleaned
         found = self._found(lowered, codes)
@@ -263,18 +251,18 @@ class _ColumnEncoder:
 
     @property
     def _outside(self) -> int:
-        """The code of a text that is no level."""
+        """The code of a text that is not a level."""
         column = self.column
         if isinstance(column, Categorical) and column.outside == "other":
             return column.code_of(column.other)
         return self.unreadable
 
     def _levels_as_doubles(self, codes: Mapping[str, int]) -> ColumnExpressions:
-        """Numbers are levels if their text is: each level is one number, 0 and -0 apart, as they are written."""
+        """A number is a level if its text is. Each level is one number; 0 and -0 have different texts."""
         kind: Any = pl.Float32 if self.kind == "single" else pl.Float64
         number, zeros, cases = self.cleaned, {False: self._outside, True: self._outside}, []
         for text, code in codes.items():
-            value = pl.Series([to_number(text)], dtype=kind)
+            value = pl.Series([encode.to_number(text)], dtype=kind)
             if not np.isnan(value[0]) and self._compared_text(value) == text:
                 if value[0] == 0:
                     zeros[math.copysign(1, value[0]) < 0] = code
@@ -287,7 +275,7 @@ class _ColumnEncoder:
         return ColumnExpressions(self.dialect.as_double(self.raw, self.kind), None, cased)
 
     def _of_moments(self, codes: Mapping[str, int], others: str) -> str:
-        """The code of a date or moment that has one by its text; `others` says that of all others."""
+        """The code of a date or timestamp whose text has one; `others` is the SQL for all others."""
         date = self.kind == "date"
         cases = []
         for text, code in codes.items():
@@ -300,12 +288,12 @@ class _ColumnEncoder:
         return f"CASE WHEN {self.cleaned} IS NULL THEN {self.empty} {' '.join(cases)} {others} END"
 
     def _compared_text(self, value: pl.Series) -> str:
-        """How a value is compared, which `encode.py` compares as text."""
+        """The text by which `encode.py` compares a value."""
         text = str(value.cast(pl.String)[0])
         return as_text(text.lower() if isinstance(self.column, Boolean) else text)
 
     def _found(self, text: str, codes: Mapping[str, int]) -> str:
-        """The code of a text that is compared as `as_text` does: 13.0 is 13."""
+        """The code of a text, compared as `as_text` does: 13.0 is 13."""
         known = {key: code for key, code in codes.items() if _writable(key)}
         digits = {letter for key in known if key.lstrip("-").isdigit() for letter in key} - {"-"}
         if digits:
@@ -321,15 +309,13 @@ class _ColumnEncoder:
         return f"CASE {text} {cases} END"
 
     def _lowered(self, text: str, codes: Mapping[str, int]) -> str:
-        """A text in small letters, as far as the codes have them: whatever else it holds, it is none of them."""
+        """A text in lower case, as far as characters of the codes are concerned. Other texts have no code anyway."""
         letters = set("".join(codes))
-        if letters & set("σς\u0307"):  # what they come from depends on their neighbours
-            raise ReadError(
-                f"column {self.column.name!r} is spelled with letters that are not made small one by one",
-                hint="make it a boolean in the query",
-            )
-        large = {large: small for large, small in _small_letters().items() if small in letters}
-        return self.dialect.translate(text, "".join(large), "".join(large.values()))
+        if letters & set("σς\u0307"):  # their lower case depends on their neighbours
+            wrong = f"the spelling of column {self.column.name!r} has characters that do not lower-case one to one"
+            raise ReadError(wrong, hint="use a boolean in the query")
+        lower = {upper: lower for upper, lower in _lower_case().items() if lower in letters}
+        return self.dialect.translate(text, "".join(lower), "".join(lower.values()))
 
     # ------------------------------------------------------------------ numbers
 
@@ -339,7 +325,7 @@ class _ColumnEncoder:
         if self.kind not in ("whole", "single", "double", "decimal"):
             raise self.refuse()
         number = self.cleaned
-        coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := to_number(code))}
+        coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := encode.to_number(code))}
         cases = " ".join(f"WHEN {number} = {self.dialect.double(value)} THEN {gap}" for value, gap in coded.items())
         code = f"CASE WHEN {number} IS NULL THEN {self.empty} {cases} {self._on_line(column, number)} END"
         return ColumnExpressions(self.dialect.as_double(self.raw, self.kind), None, code)
@@ -351,19 +337,18 @@ class _ColumnEncoder:
             # As in `NumericColumn.plain`: remove grouping signs, write the decimal sign as a point, drop a final point.
             signs = column.decimal + {" ": " \u00a0\u202f", "'": "'’"}.get(column.thousands, column.thousands)
             point = sql.sub(sql.translate(text, signs, "."), r"\.([eE]|$)", r"\1")
-            own = column._pattern.pattern  # noqa: SLF001 what a file writes
-            plain = f"CASE WHEN {sql.matches(text, own)} THEN {point} END"
+            pattern = column._pattern.pattern  # noqa: SLF001 of numbers in a file
+            plain = f"CASE WHEN {sql.matches(text, pattern)} THEN {point} END"
             written = f"COALESCE({plain}, {text})"
         number = f"CASE WHEN {sql.matches(plain, NUMBER)} THEN {sql.number(plain)}"
         if column.written_plainly:
             infinite = f"CASE WHEN {text} LIKE '-%' THEN {sql.double(-math.inf)} ELSE {sql.double(math.inf)} END"
             number += f" WHEN {sql.matches(text, INFINITY)} THEN {infinite}"
-        return ColumnExpressions(
-            self._trimmed(), f"{number} END", self._after_gaps(self._on_line(column, self.placed), written)
-        )
+        code = self._after_gaps(self._on_line(column, self.placed), written)
+        return ColumnExpressions(self._trimmed(), f"{number} END", code)
 
     def _on_line(self, column: BinnedColumn, position: str) -> str:
-        """The bin of a position, by the column's rule where it is none of its values."""
+        """The bin of a position. The column's rule for outside cells decides if it is not a value."""
         lower, upper = (self.dialect.double(end) for end in column.limits)  # as `contains` compares
         within = f"{position} >= {lower} AND {position} <= {upper}"
         if column.has_whole_values:
@@ -387,38 +372,35 @@ class _ColumnEncoder:
         return f"COALESCE({self.dialect.trim(self.dialect.text(self.raw, self.kind), SPACE)}, '')"
 
     def _after_gaps(self, on_line: str, written: str) -> str:
-        """The code of a text on a line: first codes of gaps, then an empty cell, then what is no position."""
+        """The code of a text in a binned column: missing codes first, then empty cells, then unreadable ones."""
         none = f"WHEN {self.cleaned} = '' THEN {self.lost} WHEN {self.placed} IS NULL THEN {self.unreadable}"
         code = f"CASE {none} {on_line} END"
         if not self.gaps:
             return code
         return f"COALESCE({self._found(self.dialect.trim(written, MORE_SPACE), self.gaps)}, {code})"
 
-    # ------------------------------------------------------------------ dates and moments
+    # ------------------------------------------------------------------ dates and timestamps
 
     def calendar(self, column: CalendarColumn) -> ColumnExpressions:
         if self.kind == "text":
             return self._calendar_as_text(column)
-        if self.kind not in ("date", "moment", "instant"):
+        if self.kind not in ("date", "timestamp", "zoned timestamp"):
             raise self.refuse()
         code = self._of_moments(self.gaps, self._on_line(column, self.placed))
-        return ColumnExpressions(
-            self.dialect.microseconds(self.raw, self.kind), self._steps(column, self.cleaned), code
-        )
+        microseconds = self.dialect.microseconds(self.raw, self.kind)
+        return ColumnExpressions(microseconds, self._steps(column, self.cleaned), code)
 
     def _calendar_as_text(self, column: CalendarColumn) -> ColumnExpressions:
-        """A text is rewritten as 2024-01-05 09:30:00, if it is of the grammar, and cast if there is such a day."""
+        """Rewrite a text that matches the format as 2024-01-05 09:30:00, and cast it if there is such a day."""
         sql, text = self.dialect, self.cleaned
-        known = format_pattern(column.format)
+        known = encode.format_pattern(column.format)
         if known is None:
-            raise ReadError(
-                f"column {column.name!r} has the format {column.format!r}, which this engine does not read",
-                hint="make it a date in the query",
-            )
+            wrong = f"column {column.name!r} has the format {column.format!r}, which this engine does not read"
+            raise ReadError(wrong, hint="use a date in the query")
         pattern, names = known
         part = _ABSENT | {name: rf"\{place}" for place, name in enumerate(names, start=1)}
         iso = sql.sub(sql.sub(text, f"^{pattern}$", _WITH_ZEROS.format(**part)), _LAST_DIGITS, r"\1-\2-\3 \4:\5:\6")
-        first = "(?!0000)" if first_year(column.format) == 1 else "(?!0)"
+        first = "(?!0000)" if encode.first_year(column.format) == 1 else "(?!0)"
         valid = f"{sql.matches(text, pattern)} AND {sql.matches(iso, first + IN_CALENDAR)}"
         moment = sql.moment(iso)
         if "+" in names:

@@ -1,7 +1,6 @@
-"""Where a table lies that is no file: the URL of a database, and what of it may be told.
+"""Addresses of databases: what is a URL or a connection string, and what of it an error may show.
 
-A URL or a connection string may hold a password. Whatever is given as data and is not found is shown in an error only
-if it cannot hold one.
+A URL or a connection string may hold a password. An error shows the given text only if it cannot hold one.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 SCHEMES = ("postgresql", "postgres")
 ACCEPTED = '"postgresql://ada@localhost:5432/registry", and keep the password in PGPASSWORD or ~/.pgpass'
 
-# What stands before an equals sign in a connection string of libpq, ODBC, ADO or JDBC.
+# Keywords before an equals sign in a connection string of libpq, ODBC, ADO or JDBC.
 _KEYWORDS = (
     "host|hostaddr|port|dbname|database|initial catalog|user|user ?name|user ?id|uid|server|data source|driver|dsn|"
     "service|servicefile|passfile|options|application_name|connect_timeout|client_encoding|target_session_attrs|"
@@ -27,7 +26,7 @@ _PLACE = re.compile(r"[\w.,:\[\]-]*/?[\w.-]*")
 
 
 def is_database(data: object) -> bool:
-    """Whether this names a database; as a path, too, which has lost a slash.
+    """Whether this is the URL of a database. A `Path` of a URL, which has lost a slash, counts as well.
 
     >>> is_database("postgresql://ada@localhost/registry"), is_database("people.csv")
     (True, False)
@@ -36,7 +35,7 @@ def is_database(data: object) -> bool:
 
 
 def is_url(data: object) -> bool:
-    """Whether this is a URL of any kind, which may have a password in it; as a path, too, which has lost a slash.
+    """Whether this is a URL of any kind. A `Path` of a URL, which has lost a slash, counts as well.
 
     >>> is_url("mysql://ada:secret@localhost/registry"), is_url("C:/people.csv")
     (True, False)
@@ -45,7 +44,7 @@ def is_url(data: object) -> bool:
 
 
 def is_connection_string(data: object) -> bool:
-    """Whether this looks like a connection string of keywords and values, as libpq and ODBC have them.
+    """Whether this looks like a connection string of keywords and values, as in libpq and ODBC.
 
     >>> is_connection_string("host=db password=secret dbname=x"), is_connection_string("survey/people.csv")
     (True, False)
@@ -54,7 +53,7 @@ def is_connection_string(data: object) -> bool:
 
 
 def may_hold_password(data: object) -> bool:
-    """Whether a text that names no file should not be shown.
+    """Whether an error must not show this text, which names no file.
 
     >>> may_hold_password("ada:secret@localhost/registry"), may_hold_password("people (1).csv")
     (True, False)
@@ -63,7 +62,7 @@ def may_hold_password(data: object) -> bool:
 
 
 def redacted_url(url: object) -> str:
-    """A database without the password, and whatever else a URL may carry.
+    """The host, port and name of a database, without the password and the options of its URL.
 
     >>> redacted_url("postgresql://ada:secret@localhost:5432/registry?sslpassword=secret")
     'postgresql://localhost:5432/registry'
@@ -71,9 +70,9 @@ def redacted_url(url: object) -> str:
     try:
         parts = urlsplit(str(url))
         place = (parts.hostname or "") + ("" if parts.port is None else f":{parts.port}")
-    except ValueError:  # a port that is no number may be the end of a password
+    except ValueError:  # an invalid port may be the end of a password
         return "this database"
-    if "@" in place + parts.path + parts.query + parts.fragment:  # what comes before may be the start of a password
+    if "@" in place + parts.path + parts.query + parts.fragment:  # the text before it may be the start of a password
         return "this database"
     shown = place + (parts.path if parts.path.count("/") == 1 else "")
     return f"{parts.scheme}://{shown}" if _PLACE.fullmatch(shown) else "this database"

@@ -1,7 +1,7 @@
-"""A first schema, proposed by looking at the data, some rows at a time: for the holder's eyes only.
+"""Propose a first schema by looking at the data, some rows at a time. For the holder only.
 
-Levels, bounds and gaps that were read from the data are themselves private: a level that one person alone has gives
-that person away. A draft is therefore not a schema until a person has checked it against a codebook.
+Levels, bounds and gaps that were read from the data are private: a level that only one person has reveals that person.
+So a draft is not a schema until the holder has checked it against a codebook.
 """
 
 from __future__ import annotations
@@ -29,54 +29,47 @@ from gapless.schema.schema import Schema
 from gapless.text import listing, plural
 
 USUAL_CODES = ("", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NULL", "null", "None", ".", "?", "-")
-# Words that stand for a gap among numbers and dates; among other words they may be a level.
-GAP_WORDS: dict[str, MissingKind] = {
-    **dict.fromkeys(
-        ("unknown", "not known", "don't know", "missing", "not stated", "unbekannt", "weiß nicht"), "unknown"
-    ),
-    **dict.fromkeys(("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert"), "refused"),
-}
-MOST_DECIMALS = 4  # of numbers that are kept as they are written
-LONG_TAIL = 50  # times the middle one of all different numbers, from which on the largest wants a log scale
-MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
+# Words that mean a gap among numbers and dates; among other words they may be a level.
+_UNKNOWN = ("unknown", "not known", "don't know", "missing", "not stated", "unbekannt", "weiß nicht")
+_REFUSED = ("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert")
+GAP_WORDS: dict[str, MissingKind] = {**dict.fromkeys(_UNKNOWN, "unknown"), **dict.fromkeys(_REFUSED, "refused")}
+MOST_DECIMALS = 4  # numbers with more decimals get no resolution
+LONG_TAIL = 50  # the largest number over the median of the different numbers, from which on a log scale is proposed
+MOST_DIFFERENT = 60  # whole numbers in this many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
-_COMMENTS = {  # behind each line of a draft that the data decided
-    **dict.fromkeys(
-        ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind"), "read from the data"
-    ),
-    **dict.fromkeys(("separator", "encoding", "decimal", "thousands", "format", "spelling"), "as the data are written"),
-}
+_FACTS = ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind")
+_LAYOUT = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
+# Comments for the lines of a draft that follow from the data.
+_COMMENTS = {**dict.fromkeys(_FACTS, "read from the data"), **dict.fromkeys(_LAYOUT, "as the data are written")}
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
-# release each must come from a codebook or from common knowledge. Then take the line "unchecked = true" away.
+# release each must come from a codebook or from common knowledge. Then remove the line "unchecked = true".
 
 """
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A proposed schema, the facts in it read from the data, what was left out and why, and what looks odd."""
+    """A proposed schema, the columns that were left out and why, and remarks on what looks odd."""
 
     schema: Schema
     left_out: Mapping[str, str]
     remarks: Mapping[str, str]
 
     def to_toml(self) -> str:
-        """The schema as TOML, with a comment behind each fact that was read from the data."""
+        """The schema as TOML, with a comment on each fact that was read from the data."""
         content = self.schema.to_dict()
         sections = {("table", ""): content["table"]}
         sections |= {("column", name): keys for name, keys in content["column"].items()}
-        comments = {
-            (*section, key): _COMMENTS[key] for section, keys in sections.items() for key in keys if key in _COMMENTS
-        }
+        found = [(*section, key) for section, keys in sections.items() for key in keys if key in _COMMENTS]
+        comments = {line: _COMMENTS[line[2]] for line in found}
         for name, remark in self.remarks.items():
             key = "bounds" if "bounds" in content["column"][name] else "levels"
             comments["column", name, key] = f"{_COMMENTS[key]}; {remark}"
         if self.left_out:
-            comments["table", "", "ignore"] = "; ".join(
-                f"{name or 'the first column'}: {why}" for name, why in self.left_out.items()
-            )
+            reasons = (f"{name or 'the first column'}: {why}" for name, why in self.left_out.items())
+            comments["table", "", "ignore"] = "; ".join(reasons)
         return _HEAD + toml.dump(content, comments)
 
     def write(self, path: str | Path) -> None:
@@ -84,7 +77,7 @@ class Draft:
         toml.write(Path(path), self.to_toml())
 
 
-PLAINLY = (".", "")  # how 1234.5 is written: decimal sign and sign between thousands
+PLAINLY = (".", "")  # the decimal sign and the sign between thousands of 1234.5
 STYLES = (PLAINLY, (",", ""), (",", "."), (".", ","), (".", " "), (",", " "), (".", "'"), (",", "'"))
 DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d %b %Y", "%d-%b-%Y"),
@@ -95,9 +88,9 @@ TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 
 @dataclass
 class _ObservedColumn:
-    """What was seen of one column: different texts, gaps and rows; or why it cannot be used.
+    """What was seen of one column: its different texts, gaps and rows, or why it cannot be used.
 
-    And then how its numbers are written, and what looks odd.
+    Then also how its numbers are written, and remarks.
     """
 
     name: str
@@ -106,7 +99,7 @@ class _ObservedColumn:
     rows: int = 0
     odd: str = ""
     style: tuple[str, str] = PLAINLY
-    written: dict[str, str] = field(default_factory=dict)  # how the file writes a number, by how it is written plainly
+    written: dict[str, str] = field(default_factory=dict)  # the text in the file of each number such as 1234.5
     remarks: list[str] = field(default_factory=list)
 
     def look(self, series: pl.Series) -> None:
@@ -118,7 +111,7 @@ class _ObservedColumn:
         self.rows += len(series)
 
     def numbers(self, style: tuple[str, str]) -> dict[str, str] | None:
-        """Its numbers written plainly, if what is no usual code is numbers in this style."""
+        """Its numbers rewritten as 1234.5, if all its texts but the usual codes are numbers in this style."""
         values = {text for text in self.texts if text not in USUAL_CODES and text.casefold() not in GAP_WORDS}
         column = Number("any", bounds=(0, 1), decimal=style[0], thousands=style[1])
         plain: dict[str, str] = {}
@@ -130,7 +123,7 @@ class _ObservedColumn:
         return plain if _numbers(set(plain.values())) else None
 
     def settle(self, styles: Iterable[tuple[str, str]]) -> None:
-        """Write its numbers plainly, if it holds numbers in one of these styles."""
+        """Rewrite its numbers as 1234.5, if it holds numbers in one of these styles."""
         for style in styles if not self.odd else ():
             if (plain := self.numbers(style)) is not None:
                 self.style = style
@@ -142,10 +135,10 @@ class _ObservedColumn:
 
 @redact_cells
 def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
-    """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook.
+    """Propose a schema by LOOKING AT THE DATA. It is for the holder, who must check it against a codebook.
 
-    How a text file is written is looked up as well: its separator, encoding, numbers and dates. Text with more
-    than `max_levels` levels is left out.
+    The separator, the encoding and the formats of numbers and dates of a text file are found as well. Text columns with
+    more than `max_levels` levels are left out.
     """
     types.whole("max_levels", max_levels, error=SchemaError, least=1)
     seen: dict[str, _ObservedColumn] = {}
@@ -157,17 +150,17 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     columns: list[Column] = []
     left_out: dict[str, str] = {}
     remarks: dict[str, str] = {}
-    for each in seen.values():
-        each.settle(styles)
-        column = each.odd or _column(each, max_levels)
+    for name_seen, observed in seen.items():
+        observed.settle(styles)
+        column = observed.odd or _column(observed, max_levels)
         if isinstance(column, str):
-            left_out[each.name] = column
-        else:
-            columns.append(column)
-            if told := [*each.remarks, *_remark(each, column)]:
-                remarks[each.name] = "; ".join(told)
+            left_out[name_seen] = column
+            continue
+        columns.append(column)
+        if found := [*observed.remarks, *_remark(observed, column)]:
+            remarks[name_seen] = "; ".join(found)
     if not columns:
-        raise SchemaError("no column can be used", hint="numbers, dates, or text with few levels")
+        raise SchemaError("no column can be used", hint="pass numbers, dates, or text with few levels")
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
     schema = Schema(name, columns, ignore=tuple(left_out), unchecked=True, separator=separator, encoding=encoding)
@@ -175,9 +168,9 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
 
 
 def _styles(columns: Iterable[_ObservedColumn], separator: str | None) -> list[tuple[str, str]]:
-    """How numbers may be written, the likeliest first: as most columns can be, plainly if that is as good.
+    """The styles of numbers, first those that fit most columns; 1234.5 comes first among equals.
 
-    1,234 is a thousand where commas separate the cells, and such a cell was put in quotes; else it is above one.
+    If commas separate the cells, 1,234 was put in quotes and is above a thousand; otherwise it is between one and two.
     """
     grouped = [(".", ","), *STYLES] if separator is None else STYLES
     known = dict.fromkeys((PLAINLY, *grouped))
@@ -213,14 +206,14 @@ def _column(seen: _ObservedColumn, max_levels: int) -> Column | str:
 
 
 def _codes(seen: _ObservedColumn) -> tuple[list[str], set[str]]:
-    """What stands for a gap, and all else."""
+    """The texts that mean a gap, and all other texts."""
     codes = sorted(seen.texts & set(USUAL_CODES))
     texts = seen.texts - set(USUAL_CODES)
-    words = {text for text in texts if text.casefold() in GAP_WORDS}
-    if _on_a_line(texts - words):
-        odd = _codes_among(texts - words)
-        codes += sorted(words) + odd
-        texts -= {*words, *odd}
+    gap_words = {text for text in texts if text.casefold() in GAP_WORDS}
+    if _on_a_line(texts - gap_words):
+        odd = _codes_among(texts - gap_words)
+        codes += sorted(gap_words) + odd
+        texts -= {*gap_words, *odd}
         if odd:
             seen.remarks.append(f"{listing(odd)}: taken for a gap")
     return codes, texts
@@ -241,12 +234,12 @@ def _calendar(name: str, moments: set[dt.datetime], common: Mapping[str, Any]) -
 
 
 def _on_a_line(texts: set[str]) -> bool:
-    """Whether all of these are numbers, or all of them moments."""
+    """Whether all of these are numbers, or all of them dates."""
     return bool(texts) and (_numbers(texts) is not None or bool(_moments(texts)[0]))
 
 
 def _codes_among(texts: set[str]) -> list[str]:
-    """Sevens, eights and nines far from the other numbers: -9 where these are not negative, 999 beyond twice them."""
+    """Numbers of sevens, eights or nines that look like codes: -9 if no other is negative, 999 far above the others."""
     numbers = _numbers(texts) or []
     odd = [number for number in sorted(numbers) if CODES_AMONG_NUMBERS.fullmatch(as_text(number))]
     rest = sorted(set(numbers) - set(odd))
@@ -257,7 +250,7 @@ def _codes_among(texts: set[str]) -> list[str]:
 
 
 def _remark(seen: _ObservedColumn, column: Column) -> list[str]:
-    """A word on an extreme that is written like a code: the only negative, or nines and the like, far from the rest."""
+    """A remark if the smallest or largest number looks like a code: the only negative, or 999 far above the rest."""
     numbers = _numbers(seen.texts - {code.code for code in column.missing})
     if numbers is None or len(numbers) < 3 or isinstance(column, Date):
         return []
@@ -276,12 +269,14 @@ def _remark(seen: _ObservedColumn, column: Column) -> list[str]:
 def _numeric(seen: _ObservedColumn, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:
     name = seen.name
     signs: dict[str, Any] = dict(zip(("decimal", "thousands"), seen.style, strict=True))
-    names = {seen.written.get(text, text) if seen.style != PLAINLY else text for text in texts}  # if they are levels
+    names = {
+        seen.written.get(text, text) if seen.style != PLAINLY else text for text in texts
+    }  # their texts in the file, if they become levels
     lower, upper = min(numbers), max(numbers)
     whole = all(number == int(number) for number in numbers)
     if max(-lower, upper) > (LARGEST_WHOLE if whole else LARGEST):
         return "its numbers are very large, such as identifiers"
-    if whole and 2 < len(numbers) >= upper - lower < DEFAULT_BINS:  # such as a scale from 1 to 5: a bin for each
+    if whole and 2 < len(numbers) >= upper - lower < DEFAULT_BINS:  # such as a rating from 1 to 5: a bin for each
         return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
     if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
         levels = sorted(map(int, numbers))
@@ -297,14 +292,14 @@ def _numeric(seen: _ObservedColumn, numbers: list[float], texts: set[str], commo
 
 
 def _resolution(numbers: list[float]) -> float | None:
-    """The largest step of which all are multiples, if few decimals write it."""
+    """The largest step of which all are multiples, if they have few decimals."""
     decimals = max(len(as_text(number).partition(".")[2]) for number in numbers)
     steps = (round(number * 10**decimals) for number in numbers)
     return math.gcd(*steps) / 10**decimals if decimals <= MOST_DECIMALS else None
 
 
 def _scale(numbers: list[float]) -> Scale:
-    """A log scale for numbers most of which are small beside the largest."""
+    """A log scale if most numbers are small compared with the largest."""
     sizes = sorted(map(abs, numbers))
     if sizes[-1] < LONG_TAIL * max(sizes[len(sizes) // 2], 1):
         return "linear"
@@ -312,7 +307,7 @@ def _scale(numbers: list[float]) -> Scale:
 
 
 def _numbers(texts: set[str]) -> list[float] | None:
-    if any(map(_LEADING_ZERO.match, texts)):  # 007 is a name: as a number it would lose its zeros
+    if any(map(_LEADING_ZERO.match, texts)):  # 007 is a name: a number would lose its zeros
         return None
     try:
         numbers = [float(text) for text in texts]
@@ -322,7 +317,7 @@ def _numbers(texts: set[str]) -> list[float] | None:
 
 
 def _moments(texts: set[str]) -> tuple[set[dt.datetime], list[str]]:
-    """Dates and times of day as they will be read: to the second, in UTC; and the formats in which all are written."""
+    """Dates as they will be read, to the second and in UTC; and the formats in which all of them are written."""
     read = parse_dates(found := pl.Series(sorted(texts), dtype=pl.String))
     if not read.has_nulls() and read.dt.year().is_between(1, 9999).all():
         return set(read), []
@@ -331,13 +326,13 @@ def _moments(texts: set[str]) -> tuple[set[dt.datetime], list[str]]:
 
 
 def _are_days(texts: set[str]) -> bool:
-    """Whether these are days without any sign between their parts: 20241231."""
+    """Whether these are dates without separators: 20241231."""
     within = all(re.fullmatch(r"(19|20)[0-9]{6}", text) for text in texts)
     return len(texts) > 1 and within and not parse_dates(pl.Series(sorted(texts)), "%Y%m%d").has_nulls()
 
 
 def _forms(texts: set[str]) -> list[str]:
-    """The formats in which all these are written; a year of two digits has two digits."""
+    """The formats in which all these texts are written; each must have a year of two or four digits."""
     found = pl.Series(sorted(texts), dtype=pl.String)
     if not all(re.search(r"(\A|[^0-9])[0-9]{2}([0-9]{2})?(\Z|[^0-9])", text) for text in texts):
         return []

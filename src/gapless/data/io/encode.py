@@ -1,4 +1,4 @@
-"""Cells of a file or frame as small numbers, by the schema's public rules alone.
+"""Encode the cells of a file or frame as integer codes, by the schema's public rules alone.
 
 Dates and datetimes have one grammar (`format_pattern`), so that every engine reads a text alike. A text that does not
 match, or that names a day which no calendar has, is no date for any engine. Nothing is left to the leniency of a
@@ -36,10 +36,10 @@ ISO_PARTS = "YmdHMS+hn"  # of the groups of ISO: behind the second the sign, hou
 
 
 def format_pattern(form: str | None) -> tuple[str, str] | None:
-    r"""The pattern of the texts that are read, without anchors, and which part each of its groups is.
+    r"""The regular expression of a format, without anchors, and the part of the date that each of its groups is.
 
-    By ISO 8601 unless there is a format; None for a format with names of months, years of two digits or hours of half a
-    day. A day, month or hour may lack its leading zero where a sign stands on both sides of it.
+    Without a format it is that of ISO 8601. It is None for a format with names of months, years of two digits, or AM
+    and PM. A day, month or hour may lack its leading zero if it has a separator on both sides.
 
     >>> format_pattern("%m/%Y")
     ('([0-9]{1,2})/([0-9]{4})', 'mY')
@@ -64,19 +64,19 @@ def format_pattern(form: str | None) -> tuple[str, str] | None:
 
 
 def _literal(text: str) -> str:
-    """A part of a format, as a regular expression that PostgreSQL, Java and Rust read alike; spaces may be many."""
+    """A literal text of a format, as a regular expression for PostgreSQL, Java and Rust. A space may match several."""
     return re.sub(" +", " +", re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text))
 
 
 def first_year(form: str | None) -> int:
-    """The first year that is read: by a format 24 is 2024 cut short, not the year 24."""
+    """The first year that is valid. With a format, 24 is a truncated 2024 and not the year 24."""
     return 1 if form is None else 1000
 
 
 def parse_dates(texts: pl.Series, form: str | None = None) -> pl.Series:
-    """Dates and moments as ISO 8601 writes them, with a time zone in UTC, or by a format; null where a text is none.
+    """Parse dates and datetimes in ISO 8601 or in a format; null for other texts.
 
-    To the second: what follows it is dropped. A format without day or month means the first.
+    Time zones are converted to UTC. Fractions of a second are dropped. A format without a day or month means the first.
     """
     known = format_pattern(form)
     if known is None:
@@ -97,7 +97,7 @@ def parse_dates(texts: pl.Series, form: str | None = None) -> pl.Series:
 
 
 def _by_names(texts: pl.Series, form: str) -> pl.Series:
-    """By a format that only files are read by."""
+    """Parse dates by a format that `format_pattern` does not know."""
     for part, names in (("%m", "mbB"), ("%d", "d")):
         if not any(f"%{name}" in form for name in names):
             texts, form = texts + " 01", f"{form} {part}"
@@ -107,79 +107,79 @@ def _by_names(texts: pl.Series, form: str) -> pl.Series:
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-SPAN = 1 << 16  # between the least and the largest of whole numbers that are looked up in a table
-WORTH = 4  # cells for each number in a table, from which on it is worth making
+SPAN = 1 << 16  # the largest range of whole numbers for which there is a lookup table
+WORTH = 4  # a lookup table is made if there are this many cells for each number in it
 
 _NO_CODES = np.zeros(0, dtype=np.uint8)
 _NONE = -1  # no code: a gap or a cell outside the schema
-_CHECK = "`gapless check` shows them to you, the holder"
+_CHECK = "run `gapless check`, which shows them to you"
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One column as it was found, before the schema's rules for gaps and outside cells are applied."""
+    """The cells of a column before the schema's rules for gaps and outside cells are applied."""
 
-    codes: NDArray[np.int32]  # _NONE where there is none; for a number beyond the bounds the nearest bin
-    outside: Flags  # not a gap, and not a value that the schema knows
+    codes: NDArray[np.int32]  # _NONE for cells without a code; the nearest bin for a number beyond the bounds
+    outside: Flags  # neither a gap nor a value of the schema
 
     @property
     def empty(self) -> Flags:
-        """Cells with nothing in them, and no declared code either."""
+        """Empty cells, unless the empty cell is a declared code."""
         without_code: Flags = self.codes == _NONE
         return without_code & ~self.outside
 
 
 def code_type(column: Column) -> np.dtype[np.unsignedinteger]:
-    """One byte for each cell as long as the codes fit."""
+    """The type of the codes: one byte if they fit, else two."""
     return np.dtype(np.uint8 if column.extended_size <= 256 else np.uint16)
 
 
 @redact_cells
 def encode(frames: Iterable[pl.DataFrame], schema: Schema) -> Memory:
-    """The codes of every column of the schema, of all rows of these frames, of which one is held at a time."""
+    """Encode all rows of these frames. One frame is held at a time."""
     return join_batches((codes for _, codes in _parts(frames, schema)), len(schema.columns))
 
 
 @redact_cells
 def encode_public(frames: Iterable[pl.DataFrame], schema: Schema) -> tuple[Batch, list[NDArray[np.float64] | None]]:
-    """The same, and `column_values` each column: what a public table keeps beside its codes."""
-    parts, known = [], []
-    for frame, codes in _parts(frames, schema):
-        parts.append(codes)
-        known.append(
-            [column_values(frame[c.name], c, own) for c, own in zip(schema.columns, codes.columns, strict=True)]
-        )
-    values = [None if column[0] is None else np.concatenate(column) for column in zip(*known, strict=True)]
-    return join_batches(parts, len(schema.columns)), values
+    """Encode the rows of a public table, and keep the `column_values` of each column as well."""
+    parts, values = [], []
+    for frame, batch in _parts(frames, schema):
+        parts.append(batch)
+        pairs = zip(schema.columns, batch.columns, strict=True)
+        values.append([column_values(frame[column.name], column, codes) for column, codes in pairs])
+    joined = [None if column[0] is None else np.concatenate(column) for column in zip(*values, strict=True)]
+    return join_batches(parts, len(schema.columns)), joined
 
 
 def check_frames(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
-    """The number of rows of these frames, in which nothing is wrong: else the error that `encode` would raise."""
+    """Check all cells of these frames and count the rows. Raises the error that `encode` would raise."""
     return sum(frame.height for frame, _ in _parts(frames, schema, coded=False))
 
 
 def _parts(
     frames: Iterable[pl.DataFrame], schema: Schema, *, coded: bool = True
 ) -> Iterator[tuple[pl.DataFrame, Batch]]:
-    """Each frame and the codes of its columns. Refusals name the column and the rule, never a cell.
+    """Each frame and the codes of its columns. Errors name the column and the rule, never a cell.
 
-    They come after the last frame, the first column's first: the same, however rows are cut into frames.
+    The first error by columns is raised after the last frame. So the error does not depend on how rows are cut into
+    frames.
     """
-    wrong: dict[tuple[int, int], GaplessError] = {}  # by column, and by what is told first of a column
+    wrong: dict[tuple[int, int], GaplessError] = {}  # by column, and by priority within a column
     encoders = [Encoder(column) for column in schema.columns]
     for frame in frames:
         try:
             check_names(frame.columns, schema)
-        except SchemaError as error:
-            wrong[-1, 0] = error
+        except SchemaError as misnamed:
+            wrong[-1, 0] = misnamed
             continue
         codes = []
         for place, encoder in enumerate(encoders):
             series = frame[encoder.column.name]
-            found, told = encoder.codes(series) if coded else (_NO_CODES, encoder.wrong(series))
+            found, errors = encoder.codes(series) if coded else (_NO_CODES, encoder.errors(series))
             codes.append(found)
-            for order, refusal in told.items():
-                wrong.setdefault((place, order), refusal)
+            for priority, error in errors.items():
+                wrong.setdefault((place, priority), error)
         if not wrong:
             yield frame, Batch(tuple(codes), frame.height)
     if wrong:
@@ -187,48 +187,38 @@ def _parts(
 
 
 def check_names(names: list[str], schema: Schema) -> None:
-    """The file's columns and the schema's must be the same, but for those the schema ignores."""
+    """Check that the data have the schema's columns, and no others but those that the schema ignores."""
     present, known = set(names), {*schema.names, *schema.ignore}
     lacking = [name for name in schema.names if name not in present]
-    if len(lacking) == len(schema.names):  # then the first line may be no header at all: it is not quoted
-        raise SchemaError(
-            "the data have none of the schema's columns", hint=f"a header line with: {listing(schema.names)}"
-        )
+    if len(lacking) == len(schema.names):  # the first line may be a row of data: the error does not quote it
+        hint = f"write a header line with: {listing(schema.names)}"
+        raise SchemaError("the data have none of the schema's columns", hint=hint)
     if lacking:
-        raise SchemaError(
-            f"the data have no column {listing(map(repr, lacking))}",
-            hint=f"in the data: {nearest(lacking[0], names)}",
-        )
+        wrong = f"the data have no column {listing(map(repr, lacking))}"
+        raise SchemaError(wrong, hint=f"use a name that is in the data: {nearest(lacking[0], names)}")
     if unknown := [name for name in names if name not in known]:
-        raise SchemaError(
-            f"the schema does not know {listing(map(repr, unknown))}",
-            hint=f"declare [column.{toml.key(unknown[0])}], or leave it out: [table] ignore = [{unknown[0]!r}]"
-            if unknown[0]
-            else 'a column without a name is left out: [table] ignore = [""]',
-        )
+        declare = f"declare [column.{toml.key(unknown[0])}], or " if unknown[0] else ""
+        hint = f"{declare}write ignore = [{toml.quoted(unknown[0])}] below [table] to leave the column out"
+        raise SchemaError(f"the schema does not know {listing(map(repr, unknown))}", hint=hint)
 
 
 def refused_cells(column: Column, how_to_see_them: str) -> ReadError:
-    """What is told of a column with cells that its schema refuses."""
-    return ReadError(
-        f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
-        hint=f"{how_to_see_them}; mend them, or choose another rule for outside",
-    )
+    """The error for a column with cells that its schema refuses."""
+    wrong = f"column {column.name!r} has cells outside its schema, and outside = 'refuse'"
+    return ReadError(wrong, hint=f"{how_to_see_them}; correct them, or choose another rule for outside")
 
 
 def lost_cells(column: Column, how_to_see_them: str) -> ReadError:
-    """What is told of a column that may not be missing and has gaps."""
-    return ReadError(
-        f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
-        hint=f"{how_to_see_them}; declare may_be_missing = true, or mend them",
-    )
+    """The error for a column with gaps that may not be missing."""
+    wrong = f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true"
+    return ReadError(wrong, hint=f"{how_to_see_them}; declare may_be_missing = true, or correct them")
 
 
 @dataclass(frozen=True, slots=True)
 class _EncodedCells:
-    """Cells of a column by the schema's rules."""
+    """Cells of a column after the schema's rules for gaps and outside cells."""
 
-    codes: Codes  # of no meaning where something is wrong
+    codes: Codes  # undefined for refused and lost cells
     refused: Flags  # outside the schema, where that is refused
     lost: Flags  # gaps and unreadable cells, where there may be none
 
@@ -244,25 +234,24 @@ class _EncodedCells:
         return cls(codes.astype(code_type(column)), refused, lost)
 
     def at(self, numbers: pl.Series, least: int) -> _EncodedCells:
-        """What a table says of these whole numbers: `least` comes first in it, and null last."""
+        """Look up whole numbers in this table of cells. `least` is the first number in it, and null comes last."""
         places = (numbers.cast(pl.Int64) - least).fill_null(len(self.codes) - 1).to_numpy()
         return _EncodedCells(self.codes.take(places), self.refused.take(places), self.lost.take(places))
 
 
 class Encoder:
-    """The codes of one column, by the schema's public rules alone.
+    """Encodes the cells of one column, by the schema's public rules alone.
 
-    Whole numbers that lie close together are looked up in a table, which holds what the same rules say of each of them.
+    Whole numbers within a small range are looked up in a table, which the same rules have filled.
     """
 
     def __init__(self, column: Column) -> None:
         self.column = column
-        self._tables: dict[
-            str, tuple[int, _EncodedCells]
-        ] = {}  # by type: the least number, and what each one is; null last
+        # By type: the least number, and the cells of all numbers from it on, with null last.
+        self._tables: dict[str, tuple[int, _EncodedCells]] = {}
 
     def codes(self, series: pl.Series) -> tuple[Codes, dict[int, GaplessError]]:
-        """The codes of a part of the column, and what is wrong with it, by what is told first."""
+        """The codes of a part of the column, and its errors by priority."""
         try:
             known = self._table(series)
             coded = _EncodedCells.of(series, self.column) if known is None else known[1].at(series, known[0])
@@ -275,15 +264,15 @@ class Encoder:
             wrong[2] = lost_cells(self.column, _CHECK)
         return coded.codes, wrong
 
-    def wrong(self, series: pl.Series) -> dict[int, GaplessError]:
-        """What is wrong with a part of the column: no cell is looked at if nothing can be."""
+    def errors(self, series: pl.Series) -> dict[int, GaplessError]:
+        """The errors of a part of the column by priority. No cell is encoded if the lookup table has no error."""
         known = self._table(series)
         if known is not None and not (known[1].refused.any() or known[1].lost.any()):
             return {}
         return self.codes(series)[1]
 
     def _table(self, series: pl.Series) -> tuple[int, _EncodedCells] | None:
-        """The least number of a table that has all numbers of this part, and the table, with null last."""
+        """A lookup table with all numbers of this part, and its least number; None if their range is too large."""
         if not series.dtype.is_integer() or series.null_count() == len(series):
             return None
         low, high = cast("int", series.min()), cast("int", series.max())
@@ -304,30 +293,26 @@ class Encoder:
 def classify(series: pl.Series, column: Column) -> Cells:
     """Sort the cells of one column into codes, gaps and cells outside the schema."""
     if not is_plain(series):
-        raise ReadError(
-            f"column {column.name!r} holds values of type {series.dtype.base_type().__name__}",
-            hint="text, numbers, booleans, dates or datetimes",
-        )
+        wrong = f"column {column.name!r} holds values of type {series.dtype.base_type().__name__}"
+        raise ReadError(wrong, hint="use text, numbers, booleans, dates or datetimes")
     if series.dtype.is_float():
         series = series.fill_nan(None)
     if isinstance(column, LevelColumn):
         return _classify_levels(series, column)
-    if isinstance(column, CalendarColumn):
-        return _classify_positions(series, _moments(series, column), column)
     if isinstance(column, BinnedColumn):
-        return _classify_positions(series, _numbers(series, column), column)
+        return _classify_positions(series, _positions(series, column), column)
     raise TypeError(column)
 
 
 @redact_cells
 def column_values(series: pl.Series, column: Column, codes: Codes) -> NDArray[np.float64] | None:
-    """What cells with these codes say, as numbers on their column's line; NaN where there is none, None for levels.
+    """The positions of the values of a binned column; NaN for cells without a value. None for a column with levels.
 
-    A cell that is no value of its column, and was not lost, is moved into its bin.
+    A cell outside the schema that has a bin is moved to the nearest value in it.
     """
     if not isinstance(column, BinnedColumn):
         return None
-    positions = _moments(series, column) if isinstance(column, CalendarColumn) else _numbers(series, column)
+    positions = _positions(series, column)
     first, last = column.bin_ranges()
     bins = np.minimum(codes, column.values_size - 1)
     moved = np.clip(np.floor(positions) if column.has_whole_values else positions, first[bins], last[bins])
@@ -340,12 +325,12 @@ def _texts(series: pl.Series) -> pl.Series:
 
 
 def gap_codes(column: Column) -> dict[str, int]:
-    """The code of each text that stands for a gap."""
+    """The code of each text that means a gap or *not applicable*."""
     return {code.code: column.code_of_gap(code.kind) for code in column.missing}
 
 
 def level_codes(column: LevelColumn) -> dict[str, int]:
-    """The code of each text that is a level or stands for a gap; of booleans in small letters as well."""
+    """The code of each text that is a level or a missing code; for booleans in lower case as well."""
     gaps = gap_codes(column)
     if not isinstance(column, Boolean):
         return {as_text(level): code for code, level in enumerate(column.levels)} | gaps
@@ -354,7 +339,7 @@ def level_codes(column: LevelColumn) -> dict[str, int]:
 
 
 def _lookup(texts: pl.Series, codes: dict[str, int]) -> NDArray[np.int32]:
-    """The code of each text, _NONE where there is none; each different text is looked at once."""
+    """The code of each text, or _NONE. Each different text is looked up once."""
     different = texts.unique()
     found = pl.Series([codes.get(as_text(text), _NONE) for text in different], dtype=pl.Int32)
     return texts.replace_strict(different, found, return_dtype=pl.Int32).to_numpy()
@@ -372,7 +357,7 @@ def _classify_levels(series: pl.Series, column: LevelColumn) -> Cells:
 
 
 def _classify_positions(series: pl.Series, positions: NDArray[np.float64], column: BinnedColumn) -> Cells:
-    """Cells on a line: `positions` is NaN where a cell is not a position."""
+    """Classify cells of a binned column. `positions` is NaN where a cell has none."""
     readable = ~np.isnan(positions)
     codes = np.full(len(series), _NONE, dtype=np.int32)
     codes[readable] = column.bin_of(positions[readable])
@@ -385,7 +370,7 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
     else:
         texts = _texts(series)
         empty = (texts == "").to_numpy()
-        if (plain := _plain(texts, column)) is not None:  # -9,0 is the code -9, and 9.000 is not the code 9
+        if (plain := _plain(texts, column)) is not None:  # -9,0 is the code -9; 9.000 is nine thousand, not the code 9
             texts = plain.zip_with(plain.is_not_null(), texts)
         gaps = _lookup(texts, known) if known else np.full(len(series), _NONE, dtype=np.int32)
         coded = gaps != _NONE
@@ -395,14 +380,17 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
 
 
 def to_number(text: str) -> float:
-    """A code as a number; NaN, which equals none, for a code in words."""
+    """A missing code as a number; NaN if it is not a number."""
     try:
         return float(text)
     except ValueError:
         return np.nan
 
 
-def _numbers(series: pl.Series, column: Column) -> NDArray[np.float64]:
+def _positions(series: pl.Series, column: BinnedColumn) -> NDArray[np.float64]:
+    """The position of each cell; NaN for cells that have none."""
+    if isinstance(column, CalendarColumn):
+        return _calendar_positions(series, column)
     numbers = series
     if not series.dtype.is_numeric():
         texts = _texts(series)
@@ -412,7 +400,7 @@ def _numbers(series: pl.Series, column: Column) -> NDArray[np.float64]:
 
 
 def _plain(texts: pl.Series, column: Column) -> pl.Series | None:
-    """Numbers that a file writes in another way as 1234.5, null for what is none; None if it writes them so."""
+    """Rewrite numbers as 1234.5, other texts as null. None if the file writes them so already."""
     if not isinstance(column, NumericColumn) or column.written_plainly:
         return None
     different = texts.unique()
@@ -420,8 +408,8 @@ def _plain(texts: pl.Series, column: Column) -> pl.Series | None:
     return texts.replace_strict(different, found, return_dtype=pl.String)
 
 
-def _moments(series: pl.Series, column: CalendarColumn) -> NDArray[np.float64]:
-    """Whole steps of the column's resolution since 1970; NaN where a cell is not a moment."""
+def _calendar_positions(series: pl.Series, column: CalendarColumn) -> NDArray[np.float64]:
+    """Whole steps of the column's resolution since 1970; NaN where a cell is not a date."""
     if not series.dtype.is_temporal():
         texts = _texts(series)
         different = texts.unique()

@@ -1,4 +1,4 @@
-"""Read a sensitive table: check what is public, choose the engine that holds the rows, open the ledger, seal."""
+"""Read a sensitive table: check the public facts, choose the engine that holds the rows, open the ledger, seal."""
 
 from __future__ import annotations
 
@@ -18,16 +18,7 @@ from gapless.data.io.address import is_database, is_url
 from gapless.data.io.draft import Draft
 from gapless.data.io.encode import encode
 from gapless.data.io.register import check_not_covered, data_files, register
-from gapless.data.io.source import (
-    EXCEL_ENDINGS,
-    PARQUET_ENDINGS,
-    TEXT_ENDINGS,
-    check_exists,
-    exists,
-    is_pattern,
-    read_parts,
-    split_pattern,
-)
+from gapless.data.io.source import ENDINGS, check_exists, exists, is_pattern, read_parts, split_pattern
 from gapless.data.private_table import PrivateTable, columns_with_gaps
 from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
 from gapless.privacy.assumptions import Assumption, expand_rates
@@ -38,7 +29,7 @@ from gapless.schema import Schema
 from gapless.text import check_one_of, plural
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
-FILES = ("disk", "duckdb")  # what stays in them is read in passes
+FILES = ("disk", "duckdb")  # engines whose rows stay in files, which each pass reads again
 LEDGER = Hint("pass ", Argument("ledger", "people.ledger"), ", the same file whenever this table is read")
 
 
@@ -58,45 +49,39 @@ def read(
     Args:
         data: a path (CSV, TSV, gzip, Parquet), a pattern that names several files (`big/*.parquet`), or a pandas,
             polars or Arrow table; the URL of a PostgreSQL database; a Spark DataFrame.
-        schema: what is publicly known of it.
+        schema: the public description of the table.
         protect: the protected unit, `Rows(1)` or the most rows that one person has.
-        ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
-            lies beside the data, `people.ledger` for `people.csv`; a frame lies nowhere, so that it must be named.
-            A file that was paid for under one ledger takes no other.
-        budget: the promise; needed for a new ledger, and must agree with an existing one.
+        ledger: the file that records what was spent on this table. It is created if there is none. By default it is
+            beside the data, `people.ledger` for `people.csv`; for a frame it must be given. A file that was paid for
+            under one ledger takes no other.
+        budget: the promise. A new ledger needs one; it must agree with an existing ledger.
         encoding: of a text file, by default the schema's, else UTF-8.
         engine: where the rows are while they are counted: "memory"; "disk", where files of any size stay and are read
-            once for each round; "duckdb", the same with Parquet read by DuckDB, for files with very large row groups;
-            "sql"; "spark". By default where they lie, a single file in memory. Counts are the same.
-        query: what is read from a database, a SELECT. The table is what it gives: each person is in at most as many of
-            its rows as `protect` says, and changes no other.
+            once for each pass; "duckdb", the same with Parquet read by DuckDB, for files with very large row groups;
+            "sql"; "spark". By default rows stay where they are, but those of a single file are read into memory. All
+            engines count the same.
+        query: the SELECT that reads a table from a database. Each person may be in at most as many of its rows as
+            `protect` states, and must not change any other row.
 
-    A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
-    eyes, before anything is released.
+    A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder, before anything
+    is released.
     """
     if isinstance(schema, Draft) or (isinstance(schema, Schema) and schema.unchecked):
-        raise SchemaError(
-            "this schema is a draft: its levels and bounds were read from the data",
-            hint="check each marked fact against a codebook, then take the line 'unchecked = true' away",
-        )
+        hint = "check each marked fact against a codebook, then remove the line 'unchecked = true'"
+        raise SchemaError("this schema is a draft: its levels and bounds were read from the data", hint=hint)
     if not isinstance(schema, Schema):
-        raise SchemaError(
-            f"schema is a {type(schema).__name__}", hint=Hint("pass ", Call("Schema.read", "people.toml"))
-        )
+        wrong = f"schema must be a Schema, got a {type(schema).__name__}"
+        raise SchemaError(wrong, hint=Hint("pass ", Call("Schema.read", "people.toml")))
     if not isinstance(protect, Rows):
-        raise SchemaError(
-            f"protect is {protect!r}",
-            hint=Hint("pass ", Argument("protect", Call("Rows", 1)), ", or the most rows that one person has"),
-        )
+        unit = Hint("pass ", Argument("protect", Call("Rows", 1)), ", or the most rows that one person has")
+        raise SchemaError(f"protect must be a Rows, got {protect!r}", hint=unit)
     check_budget(budget)
     if protect.at_most < schema.rows_per_person:
-        raise SchemaError(
-            f"the schema says {plural(schema.rows_per_person, 'row')} per person, but {protect} would be protected",
-            hint=Hint("pass ", Argument("protect", Call("Rows", schema.rows_per_person))),
-        )
+        wrong = f"the schema says {plural(schema.rows_per_person, 'row')} per person, but {protect} would be protected"
+        raise SchemaError(wrong, hint=Hint("pass ", Argument("protect", Call("Rows", schema.rows_per_person))))
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
-    possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that no row keeps
+    possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that every row breaks
     check_data(data, engine)
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
@@ -111,15 +96,15 @@ def read(
 
 
 def check_data(data: Any, engine: str | None = None) -> None:
-    """Refuse a path at which there is no file, before anything else is looked at."""
+    """Refuse a path at which there is no file, before anything else is checked."""
     if is_file(data, engine):
         check_exists(Path(data))
 
 
 def ledger_beside(data: Any) -> Path:
-    """Where the ledger of a file lies unless another place is named: beside it, so that every release finds it.
+    """The default path of the ledger of a file: beside it, so that every release finds it.
 
-    That of several files lies beside their folder: another pattern of the same files is no other table.
+    The ledger of several files is beside their folder. So all patterns of files in a folder share one ledger.
 
     >>> ledger_beside("survey/people.csv.gz").as_posix()
     'survey/people.ledger'
@@ -127,65 +112,55 @@ def ledger_beside(data: Any) -> Path:
     'survey/people.ledger'
     """
     if not isinstance(data, str | Path) or is_database(data) or (is_url(data) and not exists(data)):
-        raise LedgerError(
-            f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
-            hint=LEDGER,
-        )
+        kind = "database" if is_database(data) else type(data).__name__
+        raise LedgerError(f"a {kind} has no place beside it for its ledger", hint=LEDGER)
     path = Path(data)
     if is_pattern(data):
         folder = split_pattern(data)[0]
         if os.path.islink(folder) or folder.name in ("", ".."):  # noqa: PTH114 as below
             folder = folder.resolve()
         if not folder.name:
-            raise LedgerError("these files lie in no folder that has a name", hint=LEDGER)
+            raise LedgerError("these files are in a folder without a name", hint=LEDGER)
         return folder.with_name(f"{folder.name}.ledger")
     if os.path.islink(path) or not path.name:  # noqa: PTH114 Path.is_symlink raises for a name that is too long
-        path = path.resolve()  # a link to the data is no other table
+        path = path.resolve()  # a link to the data is the same table
     if not path.name:
         raise LedgerError(f"{path} is a folder without a name", hint="pass a file")
-    known = [
-        ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS) if path.name.lower().endswith(ending)
-    ]
-    ending = max(known, key=len, default=path.suffix)
+    ending = max(filter(path.name.lower().endswith, ENDINGS), key=len, default=path.suffix)
     return path.with_name(f"{path.name[: len(path.name) - len(ending)]}.ledger")
 
 
 def _about(schema: Schema, assumption: Assumption) -> Assumption:
-    """The assumption about the columns of this schema: only those that may be missing have gaps."""
+    """The assumption for the columns of this schema that may be missing."""
     gappy = columns_with_gaps(schema, schema.names)
     named = expand_rates(assumption, gappy)
     for column in named.rates if isinstance(named.rates, Mapping) else ():
         schema.positions([column])
         if column not in gappy:
-            raise SchemaError(
-                f"column {column!r} may not be missing, but a rate of gaps is assumed for it",
-                hint="leave it out of the assumption, or say may_be_missing = true in the schema",
-            )
+            wrong = f"column {column!r} may not be missing, but a rate of gaps is assumed for it"
+            hint = "leave it out of the assumption, or write may_be_missing = true in the schema"
+            raise SchemaError(wrong, hint=hint)
     return named
 
 
 def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None) -> Engine:
-    """The rows where they are counted, coded by a schema at its finest grid."""
+    """Open the engine that counts the rows, encoded by the schema at its finest grid."""
     if engine is not None:
         check_one_of("engine", engine, ENGINES, error=EngineError)
-    own = default_engine(data)
-    if query is not None and own != "sql":
-        raise ReadError(
-            "a query is for a database",
-            hint=Hint("pass the URL of a database") | Hint("leave ", Argument("query"), " out"),
-        )
-    engine = engine or own
-    if engine not in ("memory", own) and not (is_file(data) and engine in (*FILES, "spark")):
-        raise EngineError(
-            f"the engine {engine} does not read this",
-            hint=Hint("pass ", Argument("engine", own)) | Hint("leave ", Argument("engine"), " out"),
-        )
+    default = default_engine(data)
+    if query is not None and default != "sql":
+        hint = Hint("pass the URL of a database") | Hint("leave ", Argument("query"), " out")
+        raise ReadError("a query is for a database", hint=hint)
+    engine = engine or default
+    if engine not in ("memory", default) and not (is_file(data) and engine in (*FILES, "spark")):
+        hint = Hint("pass ", Argument("engine", default)) | Hint("leave ", Argument("engine"), " out")
+        raise EngineError(f"the engine {engine} does not read this", hint=hint)
     rows: SqlEngine
-    if own == "sql":
+    if default == "sql":
         from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra
 
         rows = Sql.read(PostgresSource(data, query), schema.finest)
-    elif "spark" in (own, engine):
+    elif "spark" in (default, engine):
         from gapless.data.engines.spark import Spark, SparkSource  # noqa: PLC0415 an extra
 
         rows = Spark.read(SparkSource.of(data), schema.finest)
@@ -197,7 +172,7 @@ def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | N
 
 
 def default_engine(data: Any) -> str:
-    """The engine of what is to be read, if no other is named."""
+    """The engine for these data if none is named."""
     if is_database(data):
         return "sql"
     if is_pattern(data):
@@ -207,5 +182,5 @@ def default_engine(data: Any) -> str:
 
 
 def is_file(data: Any, engine: str | None = None) -> bool:
-    """Whether it is read from a file here; what Spark reads may lie anywhere, and be a folder."""
+    """Whether these are files on this machine. Spark may read a folder, or files elsewhere."""
     return isinstance(data, str | Path) and not is_database(data) and engine != "spark"

@@ -1,14 +1,14 @@
-"""The register beside the data: which ledger pays for which file, so that no file is paid for by two.
+"""The register beside the data: which ledger pays for which file, so that no two ledgers pay for one file.
 
-Each folder with data has one, `.gapless-register`: JSON lines, of which the last for a file's name counts. A line holds
-the name, device and inode of the file, and the identity and path of its ledger; nothing about the content, its size or
-its time. A file is *covered* by the ledger that its name is entered with, because a file that is written anew under its
-name mostly holds the same people. A name that is not entered is looked up by device and inode, because a file may have
-been renamed, or have two names.
+Each folder with data has a register, `.gapless-register`. It has JSON lines; the last line for a file's name counts. A
+line holds the name, device and inode of the file, and the identity and path of its ledger. It holds nothing about the
+content, size or time of the file. A file is *covered* by the ledger of its name, because a file that is written again
+under its name usually holds the same people. A name without an entry is looked up by device and inode, because a file
+may have been renamed, or have two names.
 
-A file is entered before anything is charged for it. So a ledger that was made for a reading and never charged covers
-nothing, and may be deleted. What the register cannot know: copies, files that were moved to another folder or machine,
-and rows that come from a database or a frame (docs/proofs/ledger.md, section 11).
+A file is entered before anything is charged for it. So a ledger that was created and never charged covers nothing, and
+may be deleted. The register does not know copies, files that were moved to another folder or machine, and rows from a
+database or a frame (docs/proofs/ledger.md, section 11).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gapless.privacy.ledger_file import identity_at
 REGISTER = ".gapless-register"
 _HEAD = {"gapless": "register", "version": 1, "about": "which ledger pays for which file here; keep it with the data"}
 
-# A folder that may only be read, that is gone, or whose file system has no locks: what lies there is not entered.
+# Errors of a folder that may only be read, that is gone, or whose file system has no locks: its files are not entered.
 _NOT_WRITABLE = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR),
     *(errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
@@ -45,7 +45,7 @@ _NOT_WRITABLE = {
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of a table: as it was called, its real path, and its device and inode when the table was read."""
+    """A file of a table: its path as given, its real path, and its device and inode when the table was read."""
 
     given_path: Path
     real_path: Path
@@ -54,9 +54,9 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class RegisterEntry:
-    """An entry: a file by its name and by its places, and the ledger that pays for it.
+    """An entry: the name and the inodes of a file, and the ledger that pays for it.
 
-    There are several places while an earlier version of the file is still in the folder, under another name.
+    There are several inodes while an earlier version of the file is still in the folder under another name.
     """
 
     name: str
@@ -65,33 +65,29 @@ class RegisterEntry:
     ledger: str
 
     def line(self) -> str:
-        """The entry as text."""
-        content = {
-            "name": self.name,
-            "places": sorted(self.inodes),
-            "ledger": {"identity": self.identity, "path": self.ledger},
-        }
-        return json.dumps(content) + "\n"
+        """The entry as a line of the register."""
+        ledger = {"identity": self.identity, "path": self.ledger}
+        return json.dumps({"name": self.name, "places": sorted(self.inodes), "ledger": ledger}) + "\n"
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> RegisterEntry:
-        """The entry in a line; what is none raises."""
-        places = frozenset((int(device), int(inode)) for device, inode in content["places"])
+        """The entry in a line. Raises if the line is no entry."""
+        inodes = frozenset((int(device), int(inode)) for device, inode in content["places"])
         ledger = content["ledger"]
-        return cls(str(content["name"]), places, str(ledger["identity"]), str(ledger["path"]))
+        return cls(str(content["name"]), inodes, str(ledger["identity"]), str(ledger["path"]))
 
 
 def data_files(data: Any, engine: str | None) -> list[DataFile]:
-    """The files on this machine that a table is read from, by every name; none for a database or a frame.
+    """The files on this machine that a table is read from, under all their names; none for a database or a frame.
 
-    A file is read once, but each of its names may be the one that is entered.
-    Spark may read a folder, and a path that is not of this machine: then there are none.
+    A file is read once, but any of its names may be in a register. Spark may also read a folder, or a path that is not
+    on this machine; then there are no files.
     """
     if not isinstance(data, str | Path) or is_database(data):
         return []
     found = []
     for path in _read_by_spark(str(data)) if engine == "spark" else find_paths(data):
-        with contextlib.suppress(OSError):  # what is wrong with a file is said by who reads it
+        with contextlib.suppress(OSError):  # reading the file raises the error
             stat = path.stat()
             found.append(DataFile(path, path.resolve(), (stat.st_dev, stat.st_ino)))
     return found
@@ -100,15 +96,15 @@ def data_files(data: Any, engine: str | None) -> list[DataFile]:
 def _read_by_spark(data: str) -> list[Path]:
     data = re.sub(r"^file:/+", "/", data)
     found = [Path(data)] if exists(data) else sorted(map(Path, glob(data)))  # noqa: PTH207 it may be absolute
-    inside = (path.rglob("*") if path.is_dir() else [path] for path in found)
-    return [path for paths in inside for path in sorted(paths) if path.is_file() and path.name[0] not in "._"]
+    files = (path.rglob("*") if path.is_dir() else [path] for path in found)
+    return [path for paths in files for path in sorted(paths) if path.is_file() and path.name[0] not in "._"]
 
 
 def check_not_covered(files: Sequence[DataFile], place: Path, beside: Callable[[Path], Path] | None = None) -> Coverage:
-    """Refuse, before a row is read and a ledger made, files that another ledger pays for than the one at `place`.
+    """Refuse files that another ledger pays for than the one at `place`, before a row is read and a ledger made.
 
-    Where a folder has no register, because it was copied without hidden files or is older, a ledger `beside` a file
-    that has entries pays for it.
+    A folder may have no register, because it was copied without hidden files or is older. Then a ledger `beside` a file
+    pays for it if that ledger has entries.
 
     Returns:
         Whether the files are entered, or can be.
@@ -131,15 +127,15 @@ def _check_beside(files: Sequence[DataFile], identity: str | None, place: Path, 
         with contextlib.suppress(LedgerError):  # not a ledger
             known = identity_at(other)
         if known not in (None, identity) and not _is_unspent(other):
-            raise _refused(
-                file, RegisterEntry(file.real_path.name, frozenset({file.inode}), str(known), str(other)), place
-            )
+            owner = RegisterEntry(file.real_path.name, frozenset({file.inode}), str(known), str(other))
+            raise _refused(file, owner, place)
 
 
 def register(files: Sequence[DataFile], ledger: Ledger, coverage: Coverage) -> None:
-    """Have a ledger enter these files before it is charged the next time.
+    """Let a ledger enter these files before its next charge.
 
-    At once if it was charged before and no register here knows it: then it may be older than the register.
+    They are entered at once if the ledger was charged before and no register here knows it: it may be older than the
+    register.
     """
     ledger.register_before_charge(partial(enter_files, files), coverage)
     known = {entry.identity for folder, _ in _by_folder(files) for entry in _entries(folder).values()}
@@ -148,9 +144,9 @@ def register(files: Sequence[DataFile], ledger: Ledger, coverage: Coverage) -> N
 
 
 def enter_files(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
-    """Enter files as paid for by this ledger, on the disk when this returns; refuses those that another one pays for.
+    """Enter files as paid for by this ledger, and flush the register to the disk.
 
-    What cannot be entered, since its folder may only be read, is passed over: the answer says so.
+    Refuses files that another ledger pays for. Skips files whose folder may only be read, and returns "unregistered".
     """
     if not files:
         return "unknown"
@@ -171,83 +167,74 @@ def enter_files(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
                 sync_name(path)
         except OSError as error:
             if error.errno not in _NOT_WRITABLE:
-                raise LedgerError(
-                    f"cannot write {path}: {error.strerror}",
-                    hint="free space on the disk; nothing was read from the table",
-                ) from None
+                hint = "check that the disk has free space; nothing was read from the table"
+                raise LedgerError(f"cannot write {path}: {error.strerror}", hint=hint) from None
             all_entered &= None not in _owners(covered, members)
     return "registered" if all_entered else "unregistered"
 
 
 def _by_folder(files: Iterable[DataFile]) -> list[tuple[Path, list[DataFile]]]:
-    """In one order for all processes: of two that race for the same files, one gets them all."""
+    """Group files by folder, in one order for all processes: of two that race for the same files, one gets them all."""
     ordered = sorted(files, key=lambda file: (str(file.real_path.parent), file.real_path.name))
     return [(folder, list(members)) for folder, members in groupby(ordered, key=lambda file: file.real_path.parent)]
 
 
 def _owners(covered: Mapping[str, RegisterEntry], files: Sequence[DataFile]) -> list[RegisterEntry | None]:
-    """What covers each of the files: by its name first, since a file that is deleted leaves its inode to another."""
-    by_place = {place: entry for entry in covered.values() for place in entry.inodes if place[1]}  # 0 is no inode
-    return [covered.get(file.real_path.name) or by_place.get(file.inode) for file in files]
+    """The entry that covers each file: by its name first, since a deleted file leaves its inode to another."""
+    by_inode = {inode: entry for entry in covered.values() for inode in entry.inodes if inode[1]}  # 0 is no inode
+    return [covered.get(file.real_path.name) or by_inode.get(file.inode) for file in files]
 
 
 def _check(
     folders: Sequence[tuple[Mapping[str, RegisterEntry], Sequence[DataFile]]], identity: str | None, place: Path
 ) -> list[RegisterEntry | None]:
-    """What covers each of the files in these folders; refuses another ledger than the one with this identity."""
+    """The entry that covers each file of these folders. Refuses another ledger than the one with this identity."""
     pairs = [pair for covered, files in folders for pair in zip(files, _owners(covered, files), strict=True)]
     found = {owner.identity: (file, owner) for file, owner in reversed(pairs) if owner is not None}
     others = [pair for owner, pair in found.items() if owner != identity]
     if others and len(found) > 1:
         (second, of_second), (first, of_first) = list(found.values())[-2:]
-        raise LedgerError(
-            f"{first.given_path} is covered by the ledger {of_first.ledger}, and {second.given_path} by "
-            f"{of_second.ledger}: no ledger may pay for both",
-            hint="read each file by itself, under its own ledger",
-        )
+        ledgers = f"the ledger {of_first.ledger}, and {second.given_path} by {of_second.ledger}"
+        wrong = f"{first.given_path} is covered by {ledgers}: no ledger may pay for both"
+        raise LedgerError(wrong, hint="read each file separately, under its own ledger")
     if others:
         raise _refused(*others[0], place)
     return [owner for _, owner in pairs]
 
 
 def _refused(file: DataFile, owner: RegisterEntry, place: Path) -> LedgerError:
-    """Why a file takes no other ledger, and what to do: never what would make a second budget of a real release.
+    """The error for a file that another ledger covers. Its hint never makes a second budget after a real release.
 
-    A file that is copied under another name has neither the name nor the inode of the other: the way out if its people
-    are others, because the name is used again, or the inode of a file that was deleted.
+    A copy under another name has neither the name nor the inode of the covered file. That is the remedy if the file
+    holds other people, because a name or the inode of a deleted file was used again.
     """
     folder = file.real_path.parent
     same = "" if owner.name == file.real_path.name else f" is the same file as {owner.name}, which"
     others = f"if {file.given_path} holds other people, copy it under another name"
-    lines = f"delete the lines that name {json.dumps(owner.name)} in {folder / REGISTER}"
+    lines = f"remove the lines that name {json.dumps(owner.name)} in {folder / REGISTER}"
+    covered = f"{file.given_path}{same} is covered by the ledger"
     found = _find(owner, folder)
     if found is None:
-        return LedgerError(
-            f"{file.given_path}{same} is covered by the ledger {owner.ledger}, which is gone",
-            hint=Hint("pass its path as ", Argument("ledger"), " if it was moved")
-            | Hint(
-                f"restore it and its .seal from a backup; {others}; only if nothing that was released under it was "
-                f"ever shared, {lines}"
-            ),
+        unshared = f"only if nothing that was released under it was ever shared, {lines}"
+        hint = Hint("pass its path as ", Argument("ledger"), " if it was moved") | Hint(
+            f"restore it and its .seal from a backup; {others}; {unshared}"
         )
+        return LedgerError(f"{covered} {owner.ledger}, which is gone", hint=hint)
     unspent = _is_unspent(found)
-    return LedgerError(
-        f"{file.given_path}{same} is covered by the ledger {found}, and {place} would be a second budget for the "
-        "same rows" + ("; nothing was spent so far" if unspent else ""),
-        hint=Hint(
-            "pass ", Argument("ledger", found), "; ", f"to use {place} instead, {lines}; " if unspent else "", others
-        ),
-    )
+    wrong = f"{covered} {found}, and {place} would be a second budget for the same rows"
+    instead = f"to use {place} instead, {lines}; " if unspent else ""
+    hint = Hint("pass ", Argument("ledger", found), "; ", instead, others)
+    return LedgerError(wrong + ("; nothing was spent so far" if unspent else ""), hint=hint)
 
 
 def _find(owner: RegisterEntry, folder: Path) -> Path | None:
-    """Where the ledger lies: at its path, or, if the folder was moved with it, in this folder or beside it."""
+    """The path of the ledger: as entered or, if the folder was moved with it, in this folder or beside it."""
     path = Path(owner.ledger)
     for candidate in (path, folder / path.name, folder.parent / path.name):
         try:
             if identity_at(candidate) == owner.identity:
                 return candidate
-        except LedgerError:  # damaged, or somebody else's: it is there
+        except LedgerError:  # damaged, or of another user: it is there
             if candidate == path:
                 return path
     return None
@@ -261,24 +248,24 @@ def _is_unspent(path: Path) -> bool:
 
 
 def _changes(covered: Mapping[str, RegisterEntry], files: Sequence[DataFile], ledger: Ledger) -> list[RegisterEntry]:
-    """The entries that are to be written so that the ledger covers the files as they are now."""
+    """The entries to write so that the ledger covers the files as they are now."""
     changed = []
     for file in files:
         name, known = file.real_path.name, covered.get(file.real_path.name)
-        places = {file.inode}
-        if known is not None and not known.inodes <= places:
-            places |= known.inodes & _places_in(file.real_path.parent)
-        entry = RegisterEntry(name, frozenset(places), ledger.identity, str(ledger.path))
+        inodes = {file.inode}
+        if known is not None and not known.inodes <= inodes:
+            inodes |= known.inodes & _inodes_in(file.real_path.parent)
+        entry = RegisterEntry(name, frozenset(inodes), ledger.identity, str(ledger.path))
         if entry != known:
             changed.append(entry)
     return changed
 
 
-def _places_in(folder: Path) -> set[tuple[int, int]]:
-    """Devices and inodes of all that is in a folder: an earlier version of a file may be among it."""
-    with contextlib.suppress(OSError), os.scandir(folder) as inside:
+def _inodes_in(folder: Path) -> set[tuple[int, int]]:
+    """Devices and inodes of everything in a folder, which may contain an earlier version of a file."""
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
         device = folder.stat().st_dev
-        return {(device, found.inode()) for found in inside}
+        return {(device, entry.inode()) for entry in found}
     return set()
 
 
@@ -286,21 +273,19 @@ def _places_in(folder: Path) -> set[tuple[int, int]]:
 
 
 def _entries(folder: Path) -> dict[str, RegisterEntry]:
-    """What is entered in a folder, by names, without a lock: half a line that is being written is not taken."""
+    """The entries of a folder by name, read without a lock. An incomplete last line is ignored."""
     path = folder / REGISTER
     try:
         return _parsed(path.read_bytes(), path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise LedgerError(
-            f"cannot read {path}, which says what ledger pays for a file: {error.strerror}",
-            hint="ask its owner for the right to read it",
-        ) from None
+        wrong = f"cannot read {path}, which records what ledger pays for a file: {error.strerror}"
+        raise LedgerError(wrong, hint="ask its owner for the right to read it") from None
 
 
 def _whole(text: bytes) -> bytes:
-    """The whole lines: half a line, or zeros, that a crash has left were written before anything was charged."""
+    """The complete lines. A crash may leave half a line, or zeros; they were written before anything was charged."""
     return text[: text.rstrip(b"\0").rfind(b"\n") + 1]
 
 
@@ -311,31 +296,31 @@ def _parsed(text: bytes, path: Path) -> dict[str, RegisterEntry]:
             content = json.loads(line)
             if content.get("gapless") != "register":
                 entry = RegisterEntry.of(content)
-                covered.pop(entry.name, None)  # in the order of last lines: where two have a place, the later has it
+                covered.pop(
+                    entry.name, None
+                )  # in the order of last lines: of two entries with an inode, the later has it
                 covered[entry.name] = entry
             elif content["version"] > _HEAD["version"]:
-                raise LedgerError(f"{path} was written by a newer gapless", hint="install a newer gapless")
+                raise LedgerError(f"{path} was written by a newer gapless", hint="install the newest gapless")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise LedgerError(
-            f"{path} has a line that cannot be read",
-            hint="restore it from a backup, or correct the line: it says what ledger pays for a file",
-        ) from None
+        hint = "restore it from a backup, or correct the line: it records what ledger pays for a file"
+        raise LedgerError(f"{path} has a line that cannot be read", hint=hint) from None
     return covered
 
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[int]:
-    """Hold a register, made if there is none, against every other process."""
+    """Lock a register against all other processes. Creates it if there is none."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o666)  # as any file: it is for all who read
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o666)  # readable for all, as an ordinary file
         with locked(descriptor, path) as there:
-            if there:  # else an editor put another in its place while we waited
+            if there:  # otherwise an editor replaced the file while we waited
                 yield descriptor
                 return
 
 
 def _append(descriptor: int, text: bytes, entries: Sequence[RegisterEntry]) -> None:
-    """Write lines behind the whole ones, and flush them to the disk."""
+    """Write lines after the complete ones, and flush them to the disk."""
     end = len(_whole(text))
     head = "" if end else json.dumps(_HEAD) + "\n"
     data = "".join([head, *(entry.line() for entry in entries)]).encode()

@@ -1,9 +1,9 @@
-"""Files and foreign frames as polars frames, some rows at a time: the only place where data come in from outside.
+"""Read files and foreign frames as polars frames, some rows at a time. All data enter through this module.
 
-Text files stay text (nothing is inferred), frames keep their types, cells of no common type are text. A file is read in
-parts, of which one is held at a time; what goes wrong is the same as if it had been read at once: bytes that cannot be
-read or decoded are told first, wherever they are. It is told without a cell of the data: the header, the types and the
-file's name are public, the rest is not.
+Text files stay text: nothing is inferred. Frames keep their types, and Python objects become text. A file is read in
+parts, and one part is held at a time. The error is the same as if the file had been read at once: bytes that cannot be
+read or decoded come first, wherever they are. No error quotes a cell: the header, the types and the file's name are
+public, the rest is not.
 """
 
 from __future__ import annotations
@@ -43,45 +43,44 @@ R = TypeVar("R")
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 EXCEL_ENDINGS = (".xlsx",)
+ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS)
 
 PART = 1 << 23  # bytes of a text file
 PART_ROWS = 1 << 17  # of a Parquet file
-LOOKED_AT = 1000  # lines, for the separator
-LONGEST_CELL = 2**31 - 1  # letters: else a long comment in a cell is an error
-LONGEST_ROW = 1 << 25  # letters, all of which are held at once
-# A megabyte of gzip can unpack to a gigabyte. More than this is refused if it is also packed more tightly than this.
-UNPACKED, TIGHTEST = 1 << 30, 100  # bytes; bytes for each byte of the file
+LINES_FOR_SEPARATOR = 1000
+LONGEST_CELL = 2**31 - 1  # characters: Python's limit would make a long comment in a cell an error
+LONGEST_ROW = 1 << 25  # characters, all of which are held at once
+# A megabyte of gzip can unpack to a gigabyte. A file that unpacks to more bytes and has a larger ratio is refused.
+UNPACKED, TIGHTEST = 1 << 30, 100
 
-_BYTE_ORDER_MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
+_BYTE_ORDER_MARKS = {  # those of UTF-32 first: they begin with one of UTF-16
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-_NOTHING = ("none", "nan", "snan", "-nan", "nat", "<na>")  # of Python, numpy and pandas, as they write themselves
+_NOTHING = ("none", "nan", "snan", "-nan", "nat", "<na>")  # texts of missing values in Python, numpy and pandas
 
 _PLAIN = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
 
 
 def redact_cells(function: Callable[P, R]) -> Callable[P, R]:
-    """Whatever goes wrong inside becomes a ReadError with no cell in it; a panic of polars is no `Exception`."""
+    """Make every unexpected error of a function, also a panic of polars, a ReadError that quotes no cell."""
 
     @wraps(function)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+    def redacted(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except (GaplessError, MemoryError):
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 its text may quote cells
             kind = type(error).__name__
-        # Raised here and not above, where it would carry the other error with it.
-        raise ReadError(
-            f"the data hold something that cannot be read ({kind})",
-            hint="write the column as text or numbers of a plain type; tell us which type it had",
-        )
+        # Raised outside of the handler, so that the new error does not carry the old one.
+        hint = "write the column as text or as numbers of a common type, and report the type it had"
+        raise ReadError(f"the data hold something that cannot be read ({kind})", hint=hint)
 
-    return told
+    return redacted
 
 
 def read_parts(
@@ -92,11 +91,11 @@ def read_parts(
     separator: str | None = None,
     for_holder: bool = False,
 ) -> Iterator[pl.DataFrame]:
-    """A file's or frame's rows, some at a time, at least one part; `for_holder` lets an error name the line.
+    """The rows of a file or frame, some at a time, at least one part. With `for_holder` an error may name the line.
 
-    A text file is UTF-8 with commas, or tabs in .tsv, unless the schema or an argument says otherwise. Formulas that
-    were escaped when it was written (`formulas`) are as they were.
-    The caller must be `redact_cells`, and raise what is wrong with cells after the last part.
+    A text file is UTF-8 with commas, or tabs in .tsv, unless the schema or an argument states otherwise. Formulas that
+    were escaped when it was written (`FormulaEscapes`) are restored.
+    The caller must be decorated with `redact_cells`, and raise errors about cells after the last part.
     """
     if schema is not None:
         encoding, separator = encoding or schema.encoding, separator or schema.separator
@@ -108,8 +107,8 @@ def read_parts(
         frames = [_load_frame(data)]
     for frame in frames:
         if frame.width == 0:
-            raise ReadError("the data have no columns", hint="a table with a header and rows")
-        yield pl.DataFrame({series.name: clip_dates(series) for series in frame})  # by name: one may be empty
+            raise ReadError("the data have no columns", hint="pass a table with a header and rows")
+        yield pl.DataFrame({series.name: clip_dates(series) for series in frame})  # by name, which may be empty
 
 
 @redact_cells
@@ -125,10 +124,10 @@ def is_plain(series: pl.Series) -> bool:
 
 
 def clip_dates(series: pl.Series) -> pl.Series:
-    """Moments near years that people write.
+    """Clip dates to the years 0 to 10000.
 
-    Bounds are dates from year 1 to 9999. A moment beyond a year more is as far outside as any, and polars panics when
-    it writes some of them. Nanoseconds do not reach that far, but their least number stands for no moment in numpy.
+    Bounds are dates from year 1 to 9999, so a clipped date is still outside. polars panics when it writes some dates
+    beyond. Nanoseconds do not reach that far, but their least number is no date in numpy.
     """
     if series.dtype.base_type() not in (pl.Date, pl.Datetime):
         return series
@@ -139,9 +138,9 @@ def clip_dates(series: pl.Series) -> pl.Series:
 
 
 def split_pattern(data: str | Path) -> tuple[Path, str]:
-    """Split a path into the part that is taken literally and the pattern that follows it, "" if there is none.
+    """Split a path into its literal part and the pattern that follows it, "" if there is none.
 
-    Whatever exists under its own name is literal: the file `people[1].csv`, and the folder of `rel[1]/*.csv`.
+    A name that exists is literal: the file `people[1].csv`, and the folder of `rel[1]/*.csv`.
     """
     literal, parts = Path(), Path(data).parts
     for place, part in enumerate(parts):
@@ -152,14 +151,14 @@ def split_pattern(data: str | Path) -> tuple[Path, str]:
 
 
 def is_pattern(data: Any) -> bool:
-    """Whether it stands for several files, as in `big/*.parquet`, and is no file itself."""
+    """Whether this is a pattern of files, as in `big/*.parquet`, and not a file itself."""
     return isinstance(data, str | Path) and not is_database(data) and split_pattern(data)[1] != ""
 
 
 def find_files(data: str | Path) -> list[Path]:
-    """The files that a path or a pattern names: each file once, however many names and links lead to it, sorted.
+    """The files that a path or a pattern names, sorted, each file once.
 
-    Of several names of one file the first is kept. Else one person's row would be counted once for each of them.
+    Of several names and links of one file the first is kept. Otherwise one person's row would be counted several times.
     """
     found: dict[Hashable, Path] = {}
     for path in find_paths(data):
@@ -168,7 +167,7 @@ def find_files(data: str | Path) -> list[Path]:
 
 
 def find_paths(data: str | Path) -> list[Path]:
-    """All names that a path or a pattern stands for, sorted: one file may have several."""
+    """All paths that match a path or a pattern, sorted. One file may have several."""
     if not is_pattern(data):
         return [Path(data)]
     folder, pattern = split_pattern(data)
@@ -179,7 +178,7 @@ def find_paths(data: str | Path) -> list[Path]:
 
 
 def _matches(folder: Path, parts: Sequence[str]) -> list[Path]:
-    """All that the parts of a pattern name below a folder, by the rules of the module glob; one may come twice."""
+    """All paths below a folder that match the parts of a pattern, by the rules of `glob`. A path may come twice."""
     found = [folder]
     for part in parts:
         if part == "**":
@@ -192,10 +191,10 @@ def _matches(folder: Path, parts: Sequence[str]) -> list[Path]:
 
 
 def _folders_below(folders: Iterable[Path]) -> list[Path]:
-    """These folders and all below them, each once: links may lead in a circle."""
+    """These folders and all below them, each once. Links may form a circle."""
     found: dict[Hashable, Path] = {}
     waiting = list(folders)
-    for folder in waiting:  # which grows meanwhile
+    for folder in waiting:  # the list grows meanwhile
         if folder.is_dir() and (identity := file_identity(folder)) not in found:
             found[identity] = folder
             waiting += [folder / name for name in _names_in(folder, "**")]
@@ -203,58 +202,56 @@ def _folders_below(folders: Iterable[Path]) -> list[Path]:
 
 
 def _names_in(folder: Path, part: str) -> list[str]:
-    """The names in a folder that this part of a pattern may match: hidden ones only if it begins with a point."""
+    """The names in a folder that this part of a pattern may match; hidden ones only if it begins with a point."""
     try:
         names = sorted(path.name for path in folder.iterdir())
-    except OSError:  # a file, or a folder that nobody may look into
+    except OSError:  # a file, or a folder that may not be listed
         return []
     return [name for name in names if part.startswith(".") or not name.startswith(".")]
 
 
 def file_identity(path: Path) -> Hashable:
-    """What all names of one file share: its device and inode, after all links were followed."""
+    """The device and inode of a file, which all its names and links share."""
     try:
         found = path.stat()
-    except OSError:  # a link that leads nowhere: whoever reads it raises the error
+    except OSError:  # a broken link: reading it raises the error
         return path
     return (found.st_dev, found.st_ino) if found.st_ino else path.resolve()  # some file systems have no inodes
 
 
 def check_exists(path: Path) -> None:
-    """Refuse a path or a pattern at which no file lies."""
+    """Refuse a path or a pattern at which there is no file."""
     if is_database(path):  # its URL may have a password
-        raise ReadError(
-            "a database is not read here", hint="pass a file; `gapless synth` and `gapless ask` read databases"
-        )
+        hint = "pass a file; `gapless synth` and `gapless ask` read databases"
+        raise ReadError("a database is not read here", hint=hint)
     if is_pattern(path):
         find_files(path)
         return
     if not exists(path):
         raise _nothing_at(path, f"no file {path}", "check the path")
     if path.is_dir():
-        raise ReadError(f"{path} is a folder", hint=f"a CSV or Parquet file, or a pattern of several: {path}/*.parquet")
+        raise ReadError(f"{path} is a folder", hint=f"pass a file, or a pattern of several files: {path}/*.parquet")
 
 
 def exists(path: str | Path) -> bool:
-    """Whether there is such a file or folder. A name too long for one is none; `Path` would raise, and show it."""
+    """Whether there is such a file or folder. `Path.exists` would raise for a name that is too long, and show it."""
     return os.path.exists(path)  # noqa: PTH110 see above
 
 
 def _nothing_at(data: str | Path, what: str, hint: str) -> ReadError:
-    """What is wrong with a name at which no file lies; one that may hold a password is not shown."""
+    """The error for a path without a file. A text that may hold a password is not shown."""
     if is_url(data):
-        return ReadError("a URL is not read", hint=f"pass a file on this machine; of databases, {ACCEPTED}")
+        return ReadError("a URL is not read", hint=f"pass a file on this machine, or for a database {ACCEPTED}")
     if is_connection_string(data):
-        return ReadError(
-            "a connection string is not read, and no file has this name", hint=f"write it as a URL: {ACCEPTED}"
-        )
+        wrong = "a connection string is not read, and no file has this name"
+        return ReadError(wrong, hint=f"write it as a URL: {ACCEPTED}")
     if may_hold_password(data):
         return ReadError("no file has this name, which is not shown: it may hold a password", hint=hint)
     return ReadError(what, hint=hint)
 
 
 def separator_of(path: Path, declared: str | None) -> str:
-    """What separates cells in a text file: a tab in .tsv, else what is declared, else a comma."""
+    """The separator of a text file: a tab in .tsv, else the declared one, else a comma."""
     return "\t" if ".tsv" in path.name.lower() else declared or ","
 
 
@@ -272,29 +269,27 @@ def _file_frames(
         elif name.endswith(EXCEL_ENDINGS):
             yield _sheet(path, for_holder=for_holder)
         else:
-            raise ReadError(
-                f"{path}: unknown ending",
-                hint=Hint(f"use one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx")
-                | Hint("pass a data frame as ", Argument("data")),
-            )
+            known = listing(TEXT_ENDINGS)
+            hint = Hint(f"use one of: {known}, .parquet, .xlsx") | Hint("pass a data frame as ", Argument("data"))
+            raise ReadError(f"{path}: unknown ending", hint=hint)
 
 
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """What can be wrong with a file as such, in words."""
+    """Make errors of the file system, of decompression and of Parquet a ReadError."""
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or "it is cut off or damaged"
-        raise ReadError(f"cannot read {path}: {why}", hint="a whole file that you may read") from None
+        raise ReadError(f"cannot read {path}: {why}", hint="pass a complete file that you may read") from None
     except pl.exceptions.PolarsError:  # its text may quote cells
         raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
 
 
 def scan_parquet(path: Path) -> pl.LazyFrame:
-    """One Parquet file by its literal name.
+    """Scan one Parquet file by its literal name.
 
-    polars would expand `*`, `?`, `[` and a leading `~`, and make columns of folders called `year=2024`.
+    By default polars would expand `*`, `?`, `[` and a leading `~`, and make columns of folders called `year=2024`.
     """
     try:
         str(path).encode()
@@ -304,9 +299,9 @@ def scan_parquet(path: Path) -> pl.LazyFrame:
 
 
 def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-    """A Parquet file some rows at a time, with these columns or all; a row group is held as a whole."""
+    """The rows of a Parquet file, some at a time, with these columns or all. One row group is held at a time."""
     scan = scan_parquet(path) if columns is None else scan_parquet(path).select(columns)
-    yield scan.head(0).collect()  # what columns it has, though there may be no row
+    yield scan.head(0).collect()  # the columns, even if there is no row
     yield from scan.collect_batches(chunk_size=PART_ROWS)
 
 
@@ -325,18 +320,18 @@ def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
 
 
 def text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
-    """A text file some rows at a time, all cells as text."""
+    """The rows of a text file, some at a time, all cells as text."""
     pieces = _pieces(path, encoding)
     try:
         yield from _parsed(_blocks(pieces, path), path, separator, for_holder=for_holder)
     except (ReadError, csv.Error):
-        for _ in pieces:  # a byte that cannot be read or decoded is told first, wherever it is
+        for _ in pieces:  # a byte that cannot be read or decoded raises its error first, wherever it is
             pass
         raise
 
 
 def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
-    """Each block as a frame. The header is put before each of them, so that all are read alike."""
+    """Parse each block as a frame. The header is put before each block, so that all are parsed alike."""
     csv.field_size_limit(LONGEST_CELL)
     first = next(blocks)
     rows = csv.reader(io.StringIO(first), delimiter=separator)
@@ -351,7 +346,7 @@ def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bo
             frame.columns = header  # polars leaves doubled quotes in names
         except pl.exceptions.PolarsError:  # its text quotes cells
             frame = None
-        # polars fills a short row with empty cells: only a block whose last column has some is looked at twice.
+        # polars fills a short row with empty cells: only a block with empty cells in its last column is checked again.
         if frame is None or (frame.columns and (frame[:, -1] == "").any()):
             lines = chain.from_iterable(map(io.StringIO, chain([text], blocks if frame is None else ())))
             rows = csv.reader(lines, delimiter=separator)
@@ -367,7 +362,7 @@ def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bo
 def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
     """The same text in blocks of whole lines, cut outside of quotes."""
     held: list[str] = []
-    quoted = False  # whether what is held ends inside quotes
+    quoted = False  # whether `held` ends within quotes
     for piece, following in pairwise(chain(pieces, [""])):
         if following and (cut := _last_line(piece, quoted=quoted)):  # a text of one piece is one block
             yield "".join((*held, piece[:cut]))
@@ -380,25 +375,25 @@ def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
 
 
 def _last_line(piece: str, *, quoted: bool) -> int:
-    """Where the last line begins that is outside of quotes; 0 if there is none."""
+    """Where the last line begins that starts outside of quotes; 0 if there is none."""
     end = len(piece)
-    inside = quoted ^ (piece.count('"') % 2 == 1)  # of quotes, at `end`
+    within_quotes = quoted ^ (piece.count('"') % 2 == 1)  # at `end`
     while end > 0:
-        start = piece.rfind('"', 0, end) + 1  # from here to `end` all is inside, or nothing is
-        if not inside and (line := piece.rfind("\n", start, end)) >= 0:
+        start = piece.rfind('"', 0, end) + 1  # there is no quote from here to `end`
+        if not within_quotes and (line := piece.rfind("\n", start, end)) >= 0:
             return line + 1
-        end, inside = start - 1, not inside
+        end, within_quotes = start - 1, not within_quotes
     return 0
 
 
 def _pieces(path: Path, encoding: str) -> Iterator[str]:
-    """The text from the first letter of the header on, lines ending as they do today, some letters at a time."""
+    """The text from the header on, some characters at a time, with line feeds in place of carriage returns alone."""
     pieces = _stripped(path, encoding)
     first = next(pieces)
-    # Lines as they ended on the first Macintosh: only then is the file gone through before.
-    old = "\n" not in first and not any("\n" in piece for piece in _stripped(path, encoding))
+    # Files of old Macintoshes end lines with carriage returns. Only if the first piece looks so, all is searched.
+    has_old_ends = "\n" not in first and not any("\n" in piece for piece in _stripped(path, encoding))
     for piece in chain([first], pieces):
-        yield piece.replace("\r", "\n") if old else piece
+        yield piece.replace("\r", "\n") if has_old_ends else piece
 
 
 def _stripped(path: Path, encoding: str) -> Iterator[str]:
@@ -406,32 +401,31 @@ def _stripped(path: Path, encoding: str) -> Iterator[str]:
     first = next(pieces, "").removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
     while not first.strip():
         if not (piece := next(pieces, "")):
-            raise ReadError(f"{path} is empty", hint="a file with a header line")
+            raise ReadError(f"{path} is empty", hint="pass a file with a header line")
         first = (first + piece).lstrip("\r\n")
         _check_length(len(first), path)
-    if re.match(r"[^\r\n]*\0", first):  # in the header: two bytes for each letter, taken for two letters
+    if re.match(r"[^\r\n]*\0", first):  # in the header: UTF-16 that was decoded byte by byte
         raise _not_text(path, encoding)
     yield first
     yield from pieces
 
 
 def _check_length(letters: int, path: Path) -> None:
-    """Refuse to hold more than a public number of letters: a quote that is never closed takes all that follows."""
+    """Refuse to hold more characters than a public limit: a quote that is never closed takes all that follows."""
     if letters > LONGEST_ROW:
-        raise ReadError(
-            f"{path} has a row of more than {LONGEST_ROW:,} letters",
-            hint="close every quote, and end every row with a line break",
-        )
+        wrong = f"{path} has a row of more than {LONGEST_ROW:,} letters"
+        raise ReadError(wrong, hint="close every quote, and end every row with a line break")
 
 
 def _decoded(path: Path, encoding: str) -> Iterator[str]:
     codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
     with path.open("rb") as file, _unzipped(file) as raw:
         try:
-            b"a".decode(codec, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
+            b"a".decode(codec, "ignore")  # raises for codecs that are not for text
             decoder = codecs.getincrementaldecoder(codec)()
         except LookupError:
-            raise ReadError(f"no encoding is called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+            hint = "use utf-8, latin-1, cp1252 or another encoding that Python knows"
+            raise ReadError(f"no encoding is called {encoding!r}", hint=hint) from None
         parts = _unpacked(raw, path)
         for part in chain(parts, [b""]):
             try:
@@ -442,22 +436,20 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
                 yield text
         else:
             return
-        for _ in parts:  # a file that is cut off is told first
+        for _ in parts:  # a file that is cut off raises its error first
             pass
     raise _not_text(path, encoding)
 
 
 def _unpacked(raw: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[bytes]:
-    """The bytes of a file, some at a time, unless it is packed so tightly that it may be made to fill the memory."""
+    """The bytes of a file, some at a time. Refuses a gzip file that may have been made to fill the memory."""
     most = max(UNPACKED, TIGHTEST * path.stat().st_size)
     read = 0
     while part := raw.read(PART):
         read += len(part)
         if read > most and isinstance(raw, gzip.GzipFile):
-            raise ReadError(
-                f"{path} unpacks to more than {UNPACKED:,} bytes and more than {TIGHTEST} times its size",
-                hint="unpack it with `gunzip`, and pass the file that comes out",
-            )
+            wrong = f"{path} unpacks to more than {UNPACKED:,} bytes and more than {TIGHTEST} times its size"
+            raise ReadError(wrong, hint="run `gunzip` on it, and pass the file that it writes")
         yield part
 
 
@@ -466,19 +458,19 @@ def _unzipped(file: BufferedReader) -> BufferedReader | gzip.GzipFile:
 
 
 def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None]:
-    """The encoding and the separator of a text file, as far as they are not the usual ones. For the holder's eyes.
+    """The encoding and the separator of a text file, None for UTF-8 and a comma. For the holder only.
 
-    An encoding is told by the first bytes. A separator is the first under which the header has several fields and the
-    rows below it have as many.
+    The first bytes decide the encoding. The separator is the first with which the header has several fields and each
+    row below it has as many.
     """
     if not isinstance(data, str | Path) or not (path := Path(data)).name.lower().endswith(TEXT_ENDINGS):
         return encoding, None
     check_exists(path)
-    with suppress(OSError, EOFError, zlib.error):  # told when the file is read
+    with suppress(OSError, EOFError, zlib.error):  # reading the file raises the error
         encoding = encoding or wide_encoding(path)
         if separator_of(path, None) == ",":
             lines = chain.from_iterable(map(io.StringIO, _blocks(_pieces(path, encoding or "utf-8"), path)))
-            return encoding, _separator(list(islice(lines, LOOKED_AT)))
+            return encoding, _separator(list(islice(lines, LINES_FOR_SEPARATOR)))
     return encoding, None
 
 
@@ -487,7 +479,7 @@ def _separator(lines: list[str]) -> str | None:
     for separator in SEPARATORS:
         with suppress(csv.Error):
             rows = list(csv.reader(lines, delimiter=separator))
-            whole = rows[:-1] if len(lines) == LOOKED_AT else rows  # the last may have been cut
+            whole = rows[:-1] if len(lines) == LINES_FOR_SEPARATOR else rows  # the last row may be cut
             widths = {len(row) for row in whole if row}
             if len(widths) == 1 and widths != {1}:
                 return None if separator == "," else separator
@@ -495,7 +487,7 @@ def _separator(lines: list[str]) -> str | None:
 
 
 def wide_encoding(path: Path) -> str | None:
-    """The encoding of a text file with more than one byte for each letter, by its first four; None for others."""
+    """The encoding of a file in UTF-16 or UTF-32, by its first four bytes; None for other files."""
     with path.open("rb") as file, _unzipped(file) as raw:
         start = raw.read(4)
     unmarked = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be" if start[:1] == b"\0" else None
@@ -503,29 +495,27 @@ def wide_encoding(path: Path) -> str | None:
 
 
 def _not_text(path: Path, encoding: str) -> ReadError:
-    """Only the mark at the start, or the first letter of the header, tells the encoding: no cell does."""
+    """The error for a wrong encoding. Its hint follows from the first bytes of the header, never from a cell."""
     shown = wide_encoding(path) or "latin-1"
     return ReadError(f"{path} is not {encoding} text", hint=Hint("pass its encoding: ", Argument("encoding", shown)))
 
 
 def _check_header(header: Sequence[str], path: Path, separator: str, *, for_holder: bool) -> None:
     if twice := repeated(header):
-        # A file without a header has a row of data in its place.
+        # The first line may be a row of data: only the holder may see it.
         called = f"called {twice[0]!r}" if for_holder else "of the same name"
-        raise ReadError(f"{path} has two columns {called}", hint="a header line with one name for each column")
-    if not all(header[1:] or header):  # the first may be the number of the row, which spreadsheets leave unnamed
+        raise ReadError(f"{path} has two columns {called}", hint="write a header line with different names")
+    if not all(header[1:] or header):  # spreadsheets leave the first column unnamed if it numbers the rows
         raise ReadError(f"{path} has a column without a name", hint="name it in the header line, or delete the column")
     if len(header) == 1 and separator == "," and (found := [other for other in ";\t" if other in header[0]]):
-        raise ReadError(
-            f"{path} is not separated by commas",
-            hint=f"[table] separator = {toml.quoted(found[0])} in the schema; `gapless schema draft` finds it",
-        )
+        hint = f"write separator = {toml.quoted(found[0])} below [table] in the schema"
+        raise ReadError(f"{path} is not separated by commas", hint=hint)
 
 
 def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> list[int]:
-    """The places of the rows, behind the header, that are not blank lines; a row of another width is an error.
+    """The positions of the rows below the header that are not blank lines. A row of another width is an error.
 
-    `before`, for the holder, is the number of lines that came before these.
+    `before` is the number of lines before these. It is given if the error may name the line.
     """
     next(rows)
     kept: list[int] = []
@@ -535,20 +525,16 @@ def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> l
                 kept.append(place)
             elif width == 1 or len(row) > 1 or "".join(row).strip():
                 where = "a row" if before is None else f"line {before + rows.line_num}"
-                raise ReadError(
-                    f"{path}: {where} has not as many fields as the header",
-                    hint="put a cell that holds the separator in quotes; `gapless check` names the line",
-                )
+                hint = "put a cell that holds the separator in quotes; `gapless check` names the line"
+                raise ReadError(f"{path}: {where} has not as many fields as the header", hint=hint)
     except csv.Error:
         raise _not_csv(path) from None
     return kept
 
 
 def _not_csv(path: Path) -> ReadError:
-    return ReadError(
-        f"{path} is not a valid CSV file",
-        hint='put a cell that holds a quote or a line break in quotes, and double the quote: "5"" pipe"',
-    )
+    hint = 'put a cell that holds a quote or a line break in quotes, and double the quote: "5"" pipe"'
+    return ReadError(f"{path} is not a valid CSV file", hint=hint)
 
 
 def _load_frame(data: Any) -> pl.DataFrame:
@@ -558,7 +544,7 @@ def _load_frame(data: Any) -> pl.DataFrame:
         try:
             return data.collect()
         except pl.exceptions.PolarsError:  # its text may quote cells
-            raise ReadError("this LazyFrame cannot be computed", hint="collect it yourself to see why") from None
+            raise ReadError("this LazyFrame cannot be computed", hint="call collect on it to see why") from None
     import narwhals as nw  # noqa: PLC0415 only foreign frames need it
 
     try:
@@ -566,36 +552,33 @@ def _load_frame(data: Any) -> pl.DataFrame:
     except nw.exceptions.DuplicateError:
         raise ReadError("two columns have the same name", hint="give each column its own name") from None
     except TypeError:
-        raise ReadError(
-            f"cannot read a {type(data).__name__}", hint="a path, or a pandas, polars or Arrow table"
-        ) from None
+        hint = "pass a path, or a pandas, polars or Arrow table"
+        raise ReadError(f"cannot read a {type(data).__name__}", hint=hint) from None
     columns = {str(name): _load_column(native.get_column(name)) for name in native.columns}
     if odd := [name for name, column in columns.items() if column is None]:
-        raise ReadError(
-            f"column {odd[0]!r} of this {type(data).__name__} holds a type that is unknown here",
-            hint="one type in each column, or text",
-        )
+        wrong = f"column {odd[0]!r} of this {type(data).__name__} holds a type that is unknown here"
+        raise ReadError(wrong, hint="use one common type in each column, or text")
     return pl.DataFrame(columns)
 
 
 def _load_column(column: Any) -> pl.Series | None:
-    """A column of a foreign frame; None if its type, which is public, is unknown here.
+    """A column of a foreign frame as a polars series; None if its type, which is public, is unknown.
 
-    No cell decides how the others are read: a column of Python objects is text, cell by cell, whatever they are.
+    No cell decides how the others are read: each cell of a column of Python objects becomes text by itself.
     """
     import narwhals as nw  # noqa: PLC0415 only foreign frames need it
 
     if column.dtype != nw.Object:
         try:
             return _unicode(pl.Series(column.to_polars()))
-        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 whatever it raises may quote its cells
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 its text may quote cells
             if column.dtype != nw.String:
                 return None
     return pl.Series([_text(cell) for cell in column.to_list()], dtype=pl.String)
 
 
 def _text(cell: object) -> str | None:
-    """A Python object as text, as a file would say it; None for what stands for nothing."""
+    """A Python object as the text of a cell in a file; None for a missing value."""
     text = cell.isoformat() if isinstance(cell, dt.date) else as_text(cell)
     if not isinstance(cell, str) and text.lower() in _NOTHING:
         return None
@@ -603,7 +586,7 @@ def _text(cell: object) -> str | None:
 
 
 def _unicode(series: pl.Series) -> pl.Series:
-    """Texts as they are; those of a broken array that are no Unicode with marks in place of the bytes that are not."""
+    """The same texts; bytes of a broken array that are not valid UTF-8 become replacement characters."""
     if series.dtype.base_type() not in (pl.String, pl.Categorical):
         return series
     raw = series.cast(pl.String).cast(pl.Binary)

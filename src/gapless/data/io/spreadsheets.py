@@ -1,18 +1,15 @@
-"""Spreadsheets: formulas in text files are escaped, and Excel files are measured before they are read.
+"""Spreadsheets: escape formulas in text files, and check the size of Excel files before they are read.
 
-Texts that a spreadsheet would run as formulas are written with an apostrophe before them, and read without it.
+A text that a spreadsheet would run as a formula is written with an apostrophe before it, and read without it. A
+spreadsheet computes a cell of a CSV file that begins with `=`, `+`, `-`, `@`, a tab or a carriage return, unless it is
+a number or a single character. The schema declares all texts that a table can hold: names of columns, levels,
+spellings, missing codes. So the schema alone decides which texts are escaped, and how they are read back. No escaped
+text equals a declared one: apostrophes are added until it differs from all of them.
 
-A spreadsheet that opens a CSV file computes a cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return,
-unless it is a number or a single character. All texts that a table can hold are declared in its schema: names of
-columns, levels, spellings, codes of gaps. So the schema alone decides which of them is written how, and how it is read
-back. No declared text is ever written as another one: more apostrophes are put before it until it is none.
-
-The first sheet of an Excel file as text, measured before it is read.
-
-An .xlsx file is a zip of XML parts. A small one can unpack to terabytes, or name a single cell in the last row of the
+An .xlsx file is a zip of XML parts. A small one can unpack to terabytes, or have a single cell in the last row of the
 last column, for which the reader would allocate the whole rectangle. So the parts are unpacked and measured here, up to
-public limits, and the reader is given a new archive of what was measured and nothing else: sizes and dimensions that a
-file declares, which may be false, decide nothing.
+public limits. The reader gets a new archive of the measured parts and nothing else. Sizes and dimensions that a file
+declares may be false, and are not used.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9][0-9., ']*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would compute this text: it begins like a formula, goes on, and is no number.
+    """Whether a spreadsheet would compute this text: it begins like a formula, has more characters, and is no number.
 
     >>> [is_formula(text) for text in ("=1+1", "- none", "-8", "-", "'=1+1")]
     [True, True, False, False, False]
@@ -48,28 +45,28 @@ def is_formula(text: str) -> bool:
 
 
 def escapes(declared: Iterable[str]) -> dict[str, str]:
-    """How each declared text that looks like a formula is written: as no other declared text, nor like one.
+    """The escaped form of each declared text that looks like a formula. It differs from all declared texts.
 
     >>> escapes(["=a", "b"]), escapes(["=a", "'=a"])
     ({'=a': "'=a"}, {'=a': "''=a"})
     """
     taken, written = set(declared), {}
     for text in sorted(filter(is_formula, taken)):
-        other = f"'{text}"
-        while other in taken:
-            other = f"'{other}"
-        taken.add(other)
-        written[text] = other
+        escaped = f"'{text}"
+        while escaped in taken:
+            escaped = f"'{escaped}"
+        taken.add(escaped)
+        written[text] = escaped
     return written
 
 
 class FormulaEscapes:
-    """What of a table's names and cells is written otherwise in text files.
+    """The names and cells of a table that text files write in an escaped form.
 
     Attributes:
-        names: how names of columns are written.
-        cells: how cells are written, by the name of their column; columns without any are left out.
-        dates: columns of dates whose format begins like a formula: their cells are not listed.
+        names: the escaped names of columns.
+        cells: the escaped cells, by the name of their column.
+        dates: columns of dates whose format begins like a formula. Their cells are too many to list.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -81,13 +78,13 @@ class FormulaEscapes:
         self.dates = [c.name for c in columns if isinstance(c, Date | DateTime) and is_formula(c.format or "")]
 
     def escape(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A frame as a text file has it."""
+        """Escape the names and cells of a frame for a text file."""
         frame = _replaced(frame, self.cells)
         frame = _prefixed(frame, self.dates, f"^([{STARTS}])", "'$1")
         return frame.rename({name: written for name, written in self.names.items() if name in frame.columns})
 
     def unescape(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A frame of texts from a file, as it was before `escape`."""
+        """Undo `escape` for a frame of texts from a file."""
         header = {written: name for name, written in self.names.items() if name not in frame.columns}
         frame = frame.rename({written: name for written, name in header.items() if written in frame.columns})
         back = {column: {written: text for text, written in texts.items()} for column, texts in self.cells.items()}
@@ -95,7 +92,7 @@ class FormulaEscapes:
 
 
 def _texts(column: Column) -> list[str]:
-    """All texts that cells of a column can be written as, but for numbers and dates."""
+    """All texts that cells of a column can have, except numbers and dates."""
     levels = column.cells[: column.values_size] if isinstance(column, LevelColumn) else ()
     codes = [code.code for code in column.missing]
     spelling = getattr(column, "spelling", None) or ()
@@ -118,21 +115,24 @@ MOST_BYTES = 1 << 30  # of all XML parts, unpacked
 MOST_CELLS = 1 << 26  # from A1 to the last row and column: 64 columns of the most rows that a sheet can have
 
 _WINDOW = 1 << 20  # bytes that are searched at once
-_START = 1 << 16  # bytes, among which the first element of a part must be
+_START = 1 << 16  # bytes that must contain the first element of a part
 _ROOTS = ("Types", "Relationships", "workbook", "styleSheet", "sst", "worksheet")  # of parts that the reader needs
 _COLUMNS = re.compile(rb'<c r="([A-Z]{1,3})[0-9]{1,7}"')  # of cells as Excel writes them
 _ROWS = re.compile(rb'<c r="[A-Z]{1,3}([0-9]{1,7})"')
-_CELLS = [re.compile(rb"<c[\s/>]"), re.compile(rb":c[\s/>]")]  # all that there are, in two that are quickly found
+_CELLS = [
+    re.compile(rb"<c[\s/>]"),
+    re.compile(rb":c[\s/>]"),
+]  # all cells, with a namespace or without; two patterns are faster than one
 _TEXT_TABLES = re.compile(rb"""<(?:[^\s<>/"'=]+:)?sst[\s/>]""")
 _PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 _BROKEN = (zipfile.BadZipFile, zlib.error, expat.ExpatError, struct.error, EOFError, RuntimeError, ValueError)
 
 
 def read_first_sheet(path: Path) -> pl.DataFrame:
-    """The rows of the first sheet that have a value, each cell as text by itself, moments as ISO 8601 writes them.
+    """Read the rows of the first sheet that have a value. Cells become text, dates as in ISO 8601.
 
-    A row without any value is dropped wherever it is. A sheet ends with its last value: were empty rows kept, those
-    above the last value would come and go with it.
+    Every row without a value is dropped. A sheet ends with its last value. If empty rows were kept, one person's value
+    would decide how many of them there are.
     """
     with requires_extra("fastexcel", "excel", ", or save the table as CSV"):
         import fastexcel  # noqa: PLC0415 an extra
@@ -140,7 +140,7 @@ def read_first_sheet(path: Path) -> pl.DataFrame:
         sheet = fastexcel.read_excel(_measured(path)).load_sheet(0, header_row=None, dtypes="string")
         frame = pl.DataFrame(sheet)
     except BaseException as error:
-        # A panic of fastexcel has a class that no module names. What either says may quote cells.
+        # The class of a panic of fastexcel is in no module. The text of either error may quote cells.
         broken = isinstance(error, (fastexcel.FastExcelError, *_BROKEN)) or type(error).__name__ == "PanicException"
         if not broken:
             raise
@@ -151,7 +151,7 @@ def read_first_sheet(path: Path) -> pl.DataFrame:
 
 
 def _measured(path: Path) -> bytes:
-    """An archive of those XML parts of this one that the reader needs, none of which goes beyond the limits."""
+    """A new archive of the XML parts that the reader needs, all of them within the limits."""
     copy, left = io.BytesIO(), MOST_BYTES
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as measured:
         for name, packed in {packed.filename: packed for packed in archive.infolist()}.items():
@@ -167,25 +167,24 @@ def _measured(path: Path) -> bytes:
                 raise ReadError(f"{path} has more than {MOST_CELLS:,} texts", hint="save the table as CSV")
             rows, columns = _extent(part)
             if rows * columns > MOST_CELLS:
-                raise ReadError(
-                    f"{path} has a sheet of more than {MOST_CELLS:,} cells from A1 to its last row and column",
-                    hint="delete all rows and columns beyond the table, empty ones too, or save the table as CSV",
-                )
+                wrong = f"{path} has a sheet of more than {MOST_CELLS:,} cells from A1 to its last row and column"
+                hint = "remove all rows and columns beyond the table, also empty ones, or save the table as CSV"
+                raise ReadError(wrong, hint=hint)
             measured.writestr(name, part)
             left -= len(part)
     return copy.getvalue()
 
 
 def _unpacked(archive: zipfile.ZipFile, packed: zipfile.ZipInfo, most: int) -> bytes:
-    """The first bytes of a part; deflation is the only packing that Excel files may have."""
+    """The first bytes of a part. Deflate is the only compression that Excel files may have."""
     if packed.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise zipfile.BadZipFile
     with archive.open(packed) as file:
-        return file.read(min(most, packed.file_size))  # without a number more would be unpacked, and then cut off
+        return file.read(min(most, packed.file_size))  # without a limit all would be unpacked, and then cut
 
 
 def _root(start: bytes) -> tuple[str, dict[str, str]]:
-    """The name of the first element of an XML part, and its attributes; "" if there is none to be found."""
+    """The name and the attributes of the first element of an XML part; "" if there is none."""
     elements: list[tuple[str, dict[str, str]]] = []
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler = lambda *element: elements.append(element)
@@ -197,17 +196,17 @@ def _root(start: bytes) -> tuple[str, dict[str, str]]:
 
 
 def _texts_in(part: bytes, root: str, attributes: Mapping[str, str]) -> int:
-    """The number of texts that a part has or declares, whichever is more: the reader allocates by what it says."""
+    """The number of texts that a part has or declares, whichever is more: the reader allocates what is declared."""
     if b"sst" in part and len(_TEXT_TABLES.findall(part)) != (root == "sst"):
-        raise ValueError  # the reader would find a table of texts inside of another element, too
+        raise ValueError  # the reader would also find a table of texts within another element
     declared = [int(attributes.get(key, "0")) for key in ("count", "uniqueCount")] if root == "sst" else []
     return max(part.count(b"<si") + part.count(b":si"), *declared, 0)
 
 
 def _extent(part: bytes) -> tuple[int, int]:
-    """The last row and the last column that an XML part has a cell in, a cell that is only formatted included.
+    """The last row and the last column in which an XML part has a cell, even one that is only formatted.
 
-    If every cell begins as Excel writes it, which is quickly seen, the places are all there. Else the part is parsed.
+    If every cell is written as Excel writes it, regular expressions find all positions. Otherwise the part is parsed.
     """
     if b"<!DOCTYPE" in part or b"\0" in part:  # Excel writes no entities, which can grow, and no UTF-16
         raise ValueError
@@ -225,7 +224,7 @@ def _extent(part: bytes) -> tuple[int, int]:
 
 
 def _parsed_extent(part: bytes) -> tuple[int, int]:
-    """The same by parsing. A row or cell without a place follows the one before it."""
+    """The same by parsing. A row or cell without a position follows the one before it."""
     row = column = last_row = last_column = 0
 
     def begin(name: str, attributes: dict[str, str]) -> None:

@@ -86,7 +86,7 @@ def test_diagnosis_and_questions_make_few(folder):
     assert len(begun) <= 4
 
 
-def test_a_pass_reads_no_column_that_nobody_asks_for(folder):
+def test_a_pass_reads_only_the_needed_columns(folder):
     table = opened(folder / "*.parquet").where("x3", ["a"])
     begun, counting = passes()
     with counting, fixed_noise(1):
@@ -94,15 +94,15 @@ def test_a_pass_reads_no_column_that_nobody_asks_for(folder):
     assert [sorted(columns) for columns in begun] == [["x1", "x3"]]
 
 
-def test_a_lot_holds_the_rows_that_are_drawn_and_no_more(folder):
+def test_a_poisson_sample_has_the_sampled_rows_and_no_others(folder):
     engine = Disk.at(folder / "*.parquet", SCHEMA, encoding=None)
     asked = []
     with mock.patch.object(disk, "ROWS", 7):
-        lot = engine.poisson_sample([0, 2], lambda rows: asked.append(rows) or np.arange(rows) % 5 == 0)
+        sample = engine.poisson_sample([0, 2], lambda rows: asked.append(rows) or np.arange(rows) % 5 == 0)
     assert max(asked) == 7
     assert sum(asked) == 300
-    assert lot.rows == sum(-(-rows // 5) for rows in asked) < BLOCK
-    assert len(lot.columns) == 2
+    assert sample.rows == sum(-(-rows // 5) for rows in asked) < BLOCK
+    assert len(sample.columns) == 2
 
 
 # ---------------------------------------------------------------------- files that change
@@ -133,7 +133,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_files_that_changed_are_told_before_the_pass(change, folder):
+def test_changed_files_are_refused_before_a_pass(change, folder):
     table = opened(folder / "*.parquet")
     CHANGES[change](folder)
     with (
@@ -145,7 +145,7 @@ def test_files_that_changed_are_told_before_the_pass(change, folder):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_files_that_change_in_a_pass_are_told_after_it(change, folder):
+def test_files_that_change_during_a_pass_are_refused_after_it(change, folder):
     engine = Disk.at(folder / "*.parquet", SCHEMA, encoding=None)
     batches = engine.batches([0])
     next(batches)
@@ -154,7 +154,7 @@ def test_files_that_change_in_a_pass_are_told_after_it(change, folder):
         list(batches)
 
 
-def test_a_change_while_the_table_is_read_is_told_and_no_ledger_is_made(folder):
+def test_a_change_while_the_table_is_read_is_refused_and_no_ledger_is_made(folder):
     frames = Files.frames
 
     def changing(files, columns=None):
@@ -174,15 +174,18 @@ def test_a_change_while_the_table_is_read_is_told_and_no_ledger_is_made(folder):
 )
 def test_a_pass_that_fails_quotes_no_cell(error, folder):
     engine = Disk.at(folder / "*.parquet", SCHEMA, encoding=None)
-    with mock.patch.object(disk, "parquet_frames", side_effect=error), pytest.raises(gl.errors.ReadError) as told:
+    with (
+        mock.patch.object(disk.source, "parquet_frames", side_effect=error),
+        pytest.raises(gl.errors.ReadError) as caught,
+    ):
         list(engine.batches([0]))
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(caught.value)
 
 
 # ---------------------------------------------------------------------- what is refused
 
 
-def test_a_missing_file_a_wrong_column_and_a_wrong_type_are_told_with_their_names(folder):
+def test_errors_name_a_missing_file_a_wrong_column_and_a_wrong_type(folder):
     with pytest.raises(gl.errors.ReadError, match=r"no file matches .*nobody"):
         opened(folder / "nobody*.parquet")
     with pytest.raises(gl.errors.ReadError, match=r"no file .*9.parquet"):
@@ -198,7 +201,7 @@ def test_a_missing_file_a_wrong_column_and_a_wrong_type_are_told_with_their_name
         opened(folder / "*.parquet")
     (folder / "8.parquet").unlink()
     (folder / "8.xlsx").write_bytes(b"")
-    with pytest.raises(gl.errors.ReadError, match=r"8.xlsx: not read from the disk\n  Try: one of: .csv"):
+    with pytest.raises(gl.errors.ReadError, match=r"8.xlsx: not read from the disk\n  Try: use one of: .csv"):
         opened(folder / "*")
     assert not (folder.parent / "people.ledger").exists()
 

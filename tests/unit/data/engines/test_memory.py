@@ -28,7 +28,7 @@ class Broken(ChunkedEngine):
     def count(self, *_):
         raise AssertionError("rows were read")
 
-    select = recode = keep = lot = batches = count
+    select = recode = keep = poisson_sample = batches = count
 
 
 REFUSED = {

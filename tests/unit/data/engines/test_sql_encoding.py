@@ -13,13 +13,13 @@ AGE = gl.Integer("age", bounds=(0, 99), bins=4)
 @pytest.mark.parametrize(
     ("column", "kind", "wrong"),
     [
-        (AGE, "date", "is a integer, and the data have it as a date"),
+        (AGE, "date", "is a integer, but the data have it as a date"),
         (gl.Date("born", bounds=("2000-01-01", "2020-01-01")), "whole", "have it as a whole"),
         (gl.Date("born", bounds=("2000-01-01", "2020-01-01"), format="%d %B %Y"), "text", "does not read"),
-        (gl.Boolean("yes", spelling=("ς", "σ")), "text", "not made small one by one"),
+        (gl.Boolean("yes", spelling=("ς", "σ")), "text", "do not lower-case one to one"),
     ],
 )
-def test_what_a_database_might_read_otherwise_is_refused_by_its_type(column, kind, wrong):
+def test_types_that_a_database_might_read_differently_are_refused(column, kind, wrong):
     with pytest.raises(gl.errors.ReadError, match=wrong):
         encode_column(column, kind, 0, PostgresDialect())
 
@@ -38,7 +38,7 @@ def test_each_step_names_the_one_before_it():
     assert encode_column(AGE, "whole", 3, PostgresDialect()).position is None
 
 
-def test_bad_cells_are_told_as_those_of_a_file():
+def test_bad_cells_raise_the_same_errors_as_in_a_file():
     assert "outside = 'refuse'" in str(cell_error(AGE, REFUSED))
     assert "may_be_missing is not true" in str(cell_error(AGE, LOST))
     assert "ask the database" in str(cell_error(AGE, LOST))

@@ -20,7 +20,7 @@ def test_a_password_that_cuts_the_url_is_not_taken_for_its_place(url):
     assert redacted_url(url) == "this database"
 
 
-def test_the_place_is_told():
+def test_the_host_and_the_database_are_shown():
     assert (
         redacted_url("postgresql://ada:sec@ret@localhost:5432/registry?x=1") == "postgresql://localhost:5432/registry"
     )

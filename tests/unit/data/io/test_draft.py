@@ -276,8 +276,8 @@ def test_a_draft_finds_separator_and_encoding_and_the_file_comes_back(separator,
     text = io.StringIO(newline="")
     csv.writer(text, delimiter=separator).writerows(rows)
     path.write_bytes(text.getvalue().encode(encoding))
-    told = encoding if encoding == "latin-1" else None  # no byte of it tells
-    draft = gl.data.draft_schema(path, encoding=told)
+    given = encoding if encoding == "latin-1" else None  # its bytes do not show the encoding
+    draft = gl.data.draft_schema(path, encoding=given)
     schema = checked(draft)
     assert schema.separator == (None if separator == "," else separator)
     assert schema.encoding == (None if encoding.startswith("utf-8") else encoding)
@@ -425,8 +425,8 @@ def test_what_is_not_listed_goes_into_a_public_level():
     assert gl.Schema.from_toml(schema.to_toml()) == schema
     frame = pl.DataFrame({"c": ["a", "zzz", "rest", "NA", "", "A"]})
     assert gl.Table.read(frame, schema).to_polars()["c"].to_list() == ["a", "rest", "rest", None, None, "rest"]
-    (told,) = check(frame, schema).columns
-    assert (told.outside, told.gaps, told.rule, told.refused) == (2, 2, "other", False)
+    (column,) = check(frame, schema).columns
+    assert (column.outside, column.gaps, column.rule, column.refused) == (2, 2, "other", False)
     assert "none of its levels" not in schema["c"].gap_rule.description
     never = gl.Schema("t", [gl.Categorical("c", ["a", "other"], outside="other")])  # nothing but a gap is refused
     assert gl.Table.read(pl.DataFrame({"c": ["x"]}), never).to_polars()["c"].to_list() == ["other"]
@@ -471,23 +471,23 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("schema", "wrong"), WRONG.values(), ids=WRONG)
-def test_what_cannot_be_is_an_error_of_the_schema(schema, wrong):
+def test_invalid_declarations_are_errors_of_the_schema(schema, wrong):
     with pytest.raises(gl.errors.SchemaError) as caught:
         schema()
     assert wrong in str(caught.value)
     assert caught.value.hint
 
 
-def test_how_numbers_are_written_is_said_once_or_by_each_column():
+def test_signs_of_numbers_are_declared_once_or_for_each_column():
     once = gl.Schema.from_toml(
         '[table]\nname = "t"\ndecimal = ","\n[column.x]\nkind = "number"\nbounds = [0, 1]\n'
         '[column.n]\nkind = "integer"\nbounds = [0, 9]\n'
     )
     assert (once["x"].decimal, once["n"].decimal) == (",", ",")
     assert once.to_toml().count("decimal") == 1
-    each = dataclasses.replace(once, columns=(once["x"], dataclasses.replace(once["n"], decimal=".")))
-    assert "decimal" not in each.to_dict()["table"]
-    for schema in (once, each):
+    separate = dataclasses.replace(once, columns=(once["x"], dataclasses.replace(once["n"], decimal=".")))
+    assert "decimal" not in separate.to_dict()["table"]
+    for schema in (once, separate):
         assert gl.Schema.from_toml(schema.to_toml()) == schema
 
 
@@ -559,14 +559,14 @@ def test_more_levels_can_be_drafted():
         gl.data.draft_schema(frame, max_levels=0)
 
 
-def test_a_letter_that_the_encoding_does_not_have_is_told(tmp_path):
+def test_a_character_that_the_encoding_lacks_is_an_error(tmp_path):
     schema = gl.Schema("t", [gl.Categorical("c", ["日本"])], encoding="latin-1")
     with pytest.raises(gl.errors.ReadError, match="latin-1 has no letter"):
         gl.Table.read(pl.DataFrame({"c": ["日本"]}), schema).write(tmp_path / "t.csv")
     assert not (tmp_path / "t.csv").exists()
 
 
-def test_tabs_in_tsv_whatever_is_declared(tmp_path):
+def test_tsv_files_have_tabs_even_if_another_separator_is_declared(tmp_path):
     schema = gl.Schema("t", [gl.Integer("x", bounds=(0, 9)), gl.Integer("y", bounds=(0, 9))], separator=";")
     table = gl.Table.read(pl.DataFrame({"x": [1], "y": [2]}), schema)
     for name, text in (("t.tsv", "x\ty\n1\t2\n"), ("t.csv", "x;y\n1;2\n")):
@@ -609,14 +609,14 @@ def test_the_first_sheet_of_an_excel_file_is_read_as_text(tmp_path):
         ([["a", "a"], [1, 2]], "two columns of the same name"),
     ],
 )
-def test_an_excel_file_that_does_not_fit_is_told(rows, wrong, tmp_path):
+def test_an_excel_file_that_does_not_fit_is_an_error(rows, wrong, tmp_path):
     pytest.importorskip("fastexcel")
     workbook(tmp_path / "t.xlsx", rows)
     with pytest.raises((gl.errors.ReadError, gl.errors.SchemaError), match=wrong):
         gl.Table.read(tmp_path / "t.xlsx", gl.Schema("t", [gl.Integer("a", bounds=(0, 9))]))
 
 
-def test_no_excel_file_and_no_reader_are_told(tmp_path, monkeypatch):
+def test_an_invalid_excel_file_and_a_missing_reader_are_errors(tmp_path, monkeypatch):
     (tmp_path / "t.xlsx").write_bytes(b"PK")
     schema = gl.Schema("t", [gl.Integer("a", bounds=(0, 9))])
     monkeypatch.setitem(__import__("sys").modules, "fastexcel", None)

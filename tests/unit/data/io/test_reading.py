@@ -16,7 +16,7 @@ def opened_by(data, engine=None, query=None):
     return open_engine(data, SCHEMA, engine=engine, query=query, encoding=None)
 
 
-def test_a_file_is_held_in_memory_unless_it_is_asked_to_stay_where_it_lies(tmp_path):
+def test_a_file_is_read_into_memory_unless_another_engine_is_named(tmp_path):
     path = tmp_path / "t.parquet"
     FRAME.write_parquet(path)
     assert isinstance(opened_by(path), Memory)

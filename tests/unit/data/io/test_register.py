@@ -126,7 +126,7 @@ def test_files_under_two_ledgers_are_not_read_together(big):
             gl.errors.LedgerError, match=r"2024\.csv is .*/2024\.ledger, and .*2025\.csv by .*/2025\.ledger"
         ) as e:
             read(big / "*.csv", ledger)
-        assert e.value.hint == "read each file by itself, under its own ledger"
+        assert e.value.hint == "read each file separately, under its own ledger"
 
 
 def test_files_of_several_folders_are_looked_up_together(tmp_path):
@@ -262,7 +262,7 @@ def test_a_ledger_that_is_gone_is_not_replaced(big):
     assert error.value.message == f"{big}/2024.csv is covered by the ledger {big}/2024.ledger, which is gone"
     assert error.value.hint == (
         f"pass its path as ledger= if it was moved, or restore it and its .seal from a backup; if {big}/2024.csv holds "
-        f"other people, copy it under another name; only if nothing that was released under it was ever shared, delete "
+        f"other people, copy it under another name; only if nothing that was released under it was ever shared, remove "
         f'the lines that name "2024.csv" in {big}/{REGISTER}'
     )
     assert not (big / "2024.ledger").exists()
@@ -280,7 +280,7 @@ def test_another_ledger_in_its_place_does_not_stand_for_it(big):
         read(big / "2024.csv")
 
 
-def test_a_ledger_that_nothing_was_spent_under_binds_nobody(big):
+def test_a_ledger_without_charges_covers_no_file(big):
     """A steward who tries, deletes the ledger and starts again with another ε is not stopped."""
     read(big / "2024.csv")
     for path in big.glob("2024.ledger*"):
@@ -288,7 +288,7 @@ def test_a_ledger_that_nothing_was_spent_under_binds_nobody(big):
     pay(read(big / "2024.csv", budget=gl.Budget(2.0, 1e-6)))
 
 
-def test_a_crash_between_the_register_and_the_charge_says_that_nothing_was_spent(big, monkeypatch):
+def test_after_a_crash_between_register_and_charge_the_error_states_that_nothing_was_spent(big, monkeypatch):
     table = read(big / "2024.csv")
     monkeypatch.setattr("gapless.privacy.ledger_file.append", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -298,7 +298,7 @@ def test_a_crash_between_the_register_and_the_charge_says_that_nothing_was_spent
         read(big / "2024.csv", big / "other.ledger")
     assert error.value.message.endswith("for the same rows; nothing was spent so far")
     assert error.value.hint.startswith(
-        f'pass ledger="{big}/2024.ledger"; to use {big}/other.ledger instead, delete the lines that name "2024.csv"'
+        f'pass ledger="{big}/2024.ledger"; to use {big}/other.ledger instead, remove the lines that name "2024.csv"'
     )
     pay(read(big / "2024.csv"))
 
@@ -431,7 +431,7 @@ def read_only(monkeypatch):
     return make
 
 
-def test_files_in_a_folder_that_cannot_be_written_to_are_read_and_it_is_said(big, tmp_path, read_only):
+def test_files_in_a_read_only_folder_are_read_and_reported_as_unregistered(big, tmp_path, read_only):
     read_only(big)
     table = read(big / "2024.csv", tmp_path / "a.ledger")
     assert table.ledger.coverage == "unregistered"

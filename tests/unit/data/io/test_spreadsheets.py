@@ -24,7 +24,7 @@ SCHEMA = gl.Schema(
 )
 HEADER = row(1, ["a", "b"])
 ROWS = HEADER + row(2, ["x", 1])
-TOO_LARGE = r"has a sheet of more than 67,108,864 cells from A1 to its last row and column\n  Try: delete all rows and "
+TOO_LARGE = r"has a sheet of more than 67,108,864 cells from A1 to its last row and column\n  Try: remove all rows and "
 NOT_EXCEL = r"is not a valid Excel file\n  Try: save it again, or as CSV"
 
 
@@ -44,7 +44,7 @@ EMPTY_ROWS = {
 
 
 @pytest.mark.parametrize("name", EMPTY_ROWS)
-def test_rows_without_a_value_are_dropped_wherever_they_are(name, tmp_path):
+def test_all_rows_without_a_value_are_dropped(name, tmp_path):
     empty = EMPTY_ROWS[name]
     rows = [empty, empty, ["a", "b"], empty, ["x", 1], empty, empty, ["y", None], empty, [None, 2], empty, empty]
     workbook(tmp_path / "t.xlsx", rows)
@@ -99,7 +99,7 @@ def test_one_cell_in_the_far_corner_is_refused(name, dimension, tmp_path):
         read(tmp_path / "t.xlsx")
 
 
-def test_cells_that_do_not_tell_their_places_are_counted(tmp_path):
+def test_cells_without_a_position_are_counted(tmp_path):
     head = '<row><c t="str"><v>a</v></c><c t="str"><v>b</v></c></row>'
     pack(tmp_path / "t.xlsx", head + "<row/>" * 3 + '<row><c t="str"><v>x</v></c><c><v>1</v></c></row>')
     assert read(tmp_path / "t.xlsx") == [("x", 1)]
@@ -146,8 +146,8 @@ def test_texts_that_are_only_declared_are_not_allocated(attributes, tmp_path):
     pack(tmp_path / "t.xlsx", ROWS, **{STRINGS: texts})
     with pytest.raises(gl.errors.ReadError, match=r"has more than 67,108,864 texts\n  Try: save"):
         read(tmp_path / "t.xlsx")
-    inside = f'<worksheet xmlns="{MAIN}">{texts}</worksheet>'
-    pack(tmp_path / "t.xlsx", ROWS, **{STRINGS: inside})
+    nested = f'<worksheet xmlns="{MAIN}">{texts}</worksheet>'
+    pack(tmp_path / "t.xlsx", ROWS, **{STRINGS: nested})
     with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL):
         read(tmp_path / "t.xlsx")
 
@@ -232,7 +232,7 @@ def packed_by(method):
     return content.getvalue()
 
 
-def test_files_that_are_no_excel_files_are_told(tmp_path):
+def test_invalid_excel_files_are_errors(tmp_path):
     path = tmp_path / "t.xlsx"
     whole = packed_by(zipfile.ZIP_DEFLATED)
     path.write_bytes(packed_by(zipfile.ZIP_STORED))
@@ -258,13 +258,13 @@ def test_files_that_are_no_excel_files_are_told(tmp_path):
 
 def test_a_panic_of_the_reader_is_an_error_without_a_cell(tmp_path, capfd):
     pack(tmp_path / "t.xlsx", HEADER + '<row r="2"><c r="A2" s="1"><v>-1e300</v></c></row>')
-    with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL) as told:
+    with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL) as caught:
         read(tmp_path / "t.xlsx")
-    assert told.value.__context__ is None
+    assert caught.value.__context__ is None
     assert "1e300" not in "".join(capfd.readouterr())
 
 
-def test_parts_that_nobody_reads_are_not_looked_at(tmp_path):
+def test_parts_that_the_reader_does_not_need_are_not_unpacked(tmp_path):
     more = {"customXml/item1.xml": '<!DOCTYPE a><c r="odd"/>', "docProps/app.xml": "no xml", "xl/media/image.xml": ""}
     pack(tmp_path / "t.xlsx", ROWS, **more, **{"xl/calcChain.xml": '<calcChain><c r="XFD1048576"/></calcChain>'})
     assert read(tmp_path / "t.xlsx") == [("x", 1)]
