@@ -161,7 +161,7 @@ def test_check_helps_with_a_messy_spreadsheet(folder, run_here):
     (folder / "excel.csv").write_text("age;sex;income\n30;F;1,5\n")
     code, _, err = run_here("check", "excel.csv", "-s", "people.toml")
     assert code == 1
-    assert "excel.csv is not separated by commas\n  Try: [table] separator = " in err
+    assert "excel.csv is not separated by commas\n  Try: write separator = " in err
 
 
 def test_a_terminal_without_greek_letters_works(released):
