@@ -46,9 +46,8 @@ class Bins:
         if self.given is not None:
             return np.array(self.given)
         if self.step and self.number == round((self.upper - self.lower) / self.step) + 1:  # each value is a bin
-            return np.append(
-                self.from_steps(self.to_steps(self.lower) + np.arange(self.number)), self.upper + self.step / 2
-            )
+            values = self.from_steps(self.to_steps(self.lower) + np.arange(self.number))
+            return np.append(values, self.upper + self.step / 2)
         # Divided last: with ten bins from 0 to 1 the third cut is exactly 0.3.
         part = np.arange(self.number + 1)
         return (self.lower * (self.number - part) + self.upper * part) / self.number
@@ -56,15 +55,11 @@ class Bins:
     @cached_property
     def first_steps(self) -> Floats:
         """The first value of each bin, in steps, and one past the last value."""
-        firsts = self.to_steps(self.cuts[:-1])
+        firsts, lowest, bins = self.to_steps(self.cuts[:-1]), self.to_steps(self.lower), np.arange(self.number)
         if self.given is None:  # rounding may put a value beside an edge: the formula for equal bins decides
-            firsts -= self.bin_of(self.from_steps(np.maximum(firsts - 1, self.to_steps(self.lower)))) >= np.arange(
-                self.number
-            )
-            firsts += self.bin_of(self.from_steps(np.maximum(firsts, self.to_steps(self.lower)))) < np.arange(
-                self.number
-            )
-        return np.append(np.maximum(firsts, self.to_steps(self.lower)), self.to_steps(self.upper, up=False) + 1)
+            firsts -= self.bin_of(self.from_steps(np.maximum(firsts - 1, lowest))) >= bins
+            firsts += self.bin_of(self.from_steps(np.maximum(firsts, lowest))) < bins
+        return np.append(np.maximum(firsts, lowest), self.to_steps(self.upper, up=False) + 1)
 
     def to_steps(self, positions: Any, *, up: bool = True) -> Any:
         """Positions in whole steps, rounded up or down unless they are on a step."""

@@ -251,9 +251,8 @@ class BinnedColumn(Column):
             )
         cuts = [self.label(cut) if cut != TINY else "0" for cut in self.intervals.cuts]
         names = [f"[{low}, {high})" if low != high else low for low, high in pairwise(cuts)]
-        names = [
-            f"({name[1:]}" if cut == TINY else name for name, cut in zip(names, self.intervals.cuts[:-1], strict=True)
-        ]
+        starts = self.intervals.cuts[:-1]
+        names = [f"({name[1:]}" if start == TINY else name for name, start in zip(names, starts, strict=True)]
         return (*names[:-1], f"{names[-1][:-1]}]")
 
     def position(self, text: str) -> float:
@@ -340,9 +339,7 @@ class NumericColumn(BinnedColumn):
             wrong = f"has decimal = {self.decimal!r}, but it must be a point or a comma"
             raise self._error(wrong, hint='write decimal = "," or decimal = "."')
         if self.thousands not in tuple(_GROUPING) or self.thousands == self.decimal:
-            wrong = (
-                f"has thousands = {self.thousands!r}, but it must be one of . , ' or a space, and not the decimal sign"
-            )
+            wrong = f"has thousands = {self.thousands!r}, but it must be . , ' or a space, and not the decimal sign"
             raise self._error(wrong, hint=f'write thousands = "{"," if self.decimal == "." else "."}"')
         super().__post_init__()
 
@@ -361,9 +358,8 @@ class NumericColumn(BinnedColumn):
     def _pattern(self) -> re.Pattern[str]:
         group = _GROUPING[self.thousands]
         whole = rf"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]+)" if group else "[0-9]+"
-        return re.compile(
-            rf"([+-]?{whole}|[+-]?(?={re.escape(self.decimal)}))(?:{re.escape(self.decimal)}([0-9]*))?([eE][+-]?[0-9]+)?"
-        )
+        point = re.escape(self.decimal)
+        return re.compile(rf"([+-]?{whole}|[+-]?(?={point}))(?:{point}([0-9]*))?([eE][+-]?[0-9]+)?")
 
     def plain(self, text: str) -> str | None:
         """Rewrite a number of a text file as 1234.5; None for other texts. Digits are grouped by threes or not at all.
@@ -382,9 +378,8 @@ class NumericColumn(BinnedColumn):
 
     @property
     def _outside_summary(self) -> str:
-        return super()._outside_summary + (
-            "" if self.written_plainly else f" written 1{self.thousands}234{self.decimal}5"
-        )
+        example = "" if self.written_plainly else f" written 1{self.thousands}234{self.decimal}5"
+        return super()._outside_summary + example
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from gapless.schema.numeric import LARGEST_WHOLE, BinnedColumn, Integer, Number,
 from gapless.text import listing, nearest, repeated
 from gapless.types import GapRule, is_number, whole
 
-KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
-}
+_CLASSES: tuple[type[Column], ...] = (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
+KINDS = {column.kind: column for column in _CLASSES}
 _NUMBER_KEYS = ("decimal", "thousands")  # of the table, or of a column of numbers
 FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas")
 _TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
@@ -195,12 +194,11 @@ class Schema:
         if not isinstance(columns, Mapping):
             raise SchemaError("[column] must name its column", hint="write [column.age]")
         numbers = {key: value for key, value in table.items() if key in _NUMBER_KEYS}
+        rules = _list_of(Mapping, content.get("constraint", ()), "constraint", _RULE)
         return cls(
             **({"name": ""} | {key: value for key, value in table.items() if key not in _NUMBER_KEYS}),
             columns=tuple(_column(name, keys, numbers) for name, keys in columns.items()),
-            constraints=tuple(
-                _constraint(keys) for keys in _list_of(Mapping, content.get("constraint", ()), "constraint", _RULE)
-            ),
+            constraints=tuple(map(_constraint, rules)),
         )
 
     def to_dict(self) -> dict[str, Any]:

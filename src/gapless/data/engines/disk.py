@@ -92,9 +92,8 @@ class Files:
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, some at a time, with these columns or all; at least one frame for each file."""
-        formulas, read_parquet = FormulaEscapes(self.schema), source.parquet_frames
-        if self.by_duckdb:
-            read_parquet = _duckdb_frames
+        formulas = FormulaEscapes(self.schema)
+        read_parquet = _duckdb_frames if self.by_duckdb else source.parquet_frames
         for path in self.stamps:
             with source.file_errors(path):
                 if path.name.lower().endswith(source.PARQUET_ENDINGS):  # does not read columns that the schema ignores

@@ -138,7 +138,7 @@ class SqlEngine(View):
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """If there are few combinations of codes, equal rows from their counts; else the codes of all rows."""
         sizes = [self._size(column) for column in columns]
-        types = [self._type(column) for column in columns]
+        types = [np.min_scalar_type(size - 1) for size in sizes]
         if math.prod(sizes) <= MOST_KEYS:
             key = self.select(columns)._key(range(len(columns)), sizes, 0)  # noqa: SLF001 itself
             found = [np.stack(part, axis=1) for part in self._tally([key], set(columns))]
@@ -159,9 +159,6 @@ class SqlEngine(View):
     def _size(self, column: int) -> int:
         codes = self.maps[column]
         return self.encoding.sizes[self.columns[column]] if codes is None else int(codes.max(initial=0)) + 1
-
-    def _type(self, column: int) -> np.dtype[np.unsignedinteger]:
-        return np.min_scalar_type(self._size(column) - 1)
 
     def _code(self, column: int) -> str:
         codes = self.maps[column]

@@ -189,7 +189,9 @@ def _column(seen: _ObservedColumn, max_levels: int) -> Column | str:
     if not texts:
         return "it holds no value at all"
     if {Boolean.spellings.get(text.lower()) for text in texts} == {False, True} and not texts <= {"0", "1"}:
-        return _boolean(seen.name, texts, common)
+        spelling = sorted(texts, key=lambda text: Boolean.spellings[text.lower()])
+        is_usual = len(texts) > 2 or spelling == ["false", "true"]
+        return Boolean(seen.name, spelling=None if is_usual else spelling, **common)
     numbers = _numbers(texts)
     if numbers is not None and not _are_days(texts):
         if len(numbers) == seen.rows > MOST_DIFFERENT and all(number == int(number) for number in numbers):
@@ -217,12 +219,6 @@ def _codes(seen: _ObservedColumn) -> tuple[list[str], set[str]]:
         if odd:
             seen.remarks.append(f"{listing(odd)}: taken for a gap")
     return codes, texts
-
-
-def _boolean(name: str, texts: set[str], common: Mapping[str, Any]) -> Column:
-    spelling = sorted(texts, key=lambda text: Boolean.spellings[text.lower()])
-    usual = len(texts) > 2 or spelling == ["false", "true"]
-    return Boolean(name, spelling=None if usual else spelling, **common)
 
 
 def _calendar(name: str, moments: set[dt.datetime], common: Mapping[str, Any]) -> Column:
