@@ -128,7 +128,7 @@ def test_the_same_codes_counts_and_errors_from_the_disk_as_from_memory(frame, fi
     small = {"PART": 4, "PART_ROWS": size}
     with (
         mock.patch.multiple(source, **small),
-        mock.patch.multiple(disk, ROWS=size, PART_ROWS=size),
+        mock.patch.multiple(disk, ROWS=size),
         mock.patch.multiple(encode, WORTH=0.1),  # tables for the smallest parts
     ):
         for engine in ("disk", "duckdb"):

@@ -205,7 +205,8 @@ def quote(*_, **__):
 
 @pytest.mark.parametrize("wrong", [panic, quote])
 @pytest.mark.parametrize(
-    ("where", "name"), [(source, "text_frames"), (source, "clip_dates"), (encode, "_lookup"), (encode, "_moments")]
+    ("where", "name"),
+    [(source, "text_frames"), (source, "clip_dates"), (encode, "_lookup"), (encode, "_calendar_positions")],
 )
 def test_every_failure_is_a_read_error_without_a_cell(where, name, wrong, tmp_path):
     path = tmp_path / "t.csv"
