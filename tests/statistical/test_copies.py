@@ -35,7 +35,7 @@ def between(copies):
 
 
 def independent(probabilities, groups, rng):
-    """What `allot` does, but each row by itself."""
+    """What `systematic_by_group` does, but each row by itself."""
     return sampling.inverse_sample(probabilities, groups, rng.random(len(groups)))
 
 
@@ -61,8 +61,8 @@ def test_copies_differ_by_noise_alone_and_not_by_drawing_rows(model, monkeypatch
     most = 1 + 6 * math.sqrt(2 / (COPIES - 1))
     assert 0.1 < between(model.copies(COPIES, seed=1)) < most
     for module in (sampling, bayesian_network):
-        monkeypatch.setattr(module, "allot", independent)
-    monkeypatch.setattr(product, "spread", alone)
+        monkeypatch.setattr(module, "systematic_by_group", independent)
+    monkeypatch.setattr(product, "systematic_codes", alone)
     assert between(model.copies(COPIES, seed=1)) > most
 
 
