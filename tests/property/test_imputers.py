@@ -1,7 +1,7 @@
 """Every imputer is a map of each row by itself: under coupled chance, k more rows change k rows and no others.
 
 Chance is coupled as the proof has it: each row keeps its own random numbers when others come or go. The model or the
-laws are frozen, as they are once they were released.
+conditionals are frozen, as they are once they were released.
 """
 
 import tempfile
@@ -189,11 +189,11 @@ def test_the_chance_of_a_row_does_not_depend_on_those_after_it():
 
 @cache
 def column_distributions():
-    """The laws of a model that was trained column by column, and the order of their columns."""
+    """The conditionals of a model that was trained column by column, with their order."""
     table = private(people(), SCHEMA, Path(tempfile.mkdtemp()), budget=gl.Budget(10.0, 1e-6))
     with fixed_noise(3):
         model = gl.Kamino(architecture="columns", steps=20, missing=gl.Observed()).fit(table, spend=table.ledger.left)
-    return model.filled.laws
+    return model.filled.conditionals
 
 
 def filled_column_by_column(rows, seed):
@@ -201,7 +201,7 @@ def filled_column_by_column(rows, seed):
     table, model = private(rows, SCHEMA, Path(tempfile.mkdtemp())), column_distributions()
     names = [SCHEMA.names[place] for place in model.order]
     with mock.patch.object(filling.secrets, "randbits", return_value=seed):
-        for place, distribution in enumerate(model.laws):
+        for place, distribution in enumerate(model.conditionals):
             table = table.fill_column(names[place], distribution, given=names[:place])
         assert not any(column.gaps for column in table.schema.columns)
         return list(zip(*(codes.tolist() for codes in reveal(table._rows, table.ledger).columns), strict=True))

@@ -2,8 +2,8 @@ r"""A program for private training: generators of rows and of gaps, and the crit
 
 A private row's cells are points: for each column a 1 in the place of its cell, less the column's known marginal; a gap
 is the point 0. The critic gives a row the number :math:`\langle W, \varphi(x)\rangle`, where :math:`\varphi` has the
-products of the points of all pairs of columns (`Pairs`). It wants private rows high and made ones low, and pays for the
-length of W:
+products of the points of all pairs of columns (`PairwiseCritic`). It wants private rows high and made ones low, and
+pays for the length of W:
 
 .. math:: \max_W\ \langle W, \mathbb E\,\varphi(x)\rangle - \langle W, \mathbb E\,\varphi(G(z))\rangle
           - \tfrac12 \lVert W\rVert^2

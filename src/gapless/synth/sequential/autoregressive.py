@@ -72,7 +72,7 @@ class SharedConditionals:
 
     @classmethod
     def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
-        """From the weights of a `masked` network that was shown these points, of which the first `sizes` are left."""
+        """From the weights of a `masked_network` for these points, of which the first `sizes` are left."""
         (skip, bias), *hidden = weights
         nothing = (np.zeros((len(skip), 0)), np.zeros(0)), None, (np.zeros((0, len(bias))), 0.0)
         (first, first_bias), _, (last, more) = hidden[0] if hidden else nothing
@@ -311,8 +311,8 @@ class AutoregressiveModel:
 
         Every cell follows its conditional given the row's earlier ones. In each column the draws of rows depend on each
         other: along rows that are sorted by some earlier columns, as many take a cell as expected, but for one
-        (`allotted`). So tables of the column, also with these, are closer to the model's than those of independent
-        draws.
+        (`systematic_by_row`). So tables of the column, also with these, are closer to the model's than those of
+        independent draws.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         for place, column in enumerate(self.conditionals.order):
