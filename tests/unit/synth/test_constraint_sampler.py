@@ -212,7 +212,7 @@ def test_a_weight_is_followed_and_costs_nothing(tmp_path):
         model, table = softened(weight, tmp_path)
         assert not any("pairs that break" in entry.what for entry in table.ledger.entries)
         shares.append(share(model))
-        assert shares[-1] == pytest.approx(model._rules.soft_rules[SOFT].share, abs=0.004)
+        assert shares[-1] == pytest.approx(model._rules.soft_rules[SOFT].violating_share, abs=0.004)
     assert shares[0] > shares[1] > shares[2]
     assert shares[2] < 0.1 * shares[0]
 

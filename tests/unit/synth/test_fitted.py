@@ -75,7 +75,7 @@ def test_private_follows_the_guarantee_not_its_text():
 def test_a_model_of_a_test_stays_one_in_its_file(tmp_path):
     of_a_test(tmp_path).save(tmp_path / "m")
     again = gl.load(tmp_path / "m")
-    assert not again.guarantee.private
+    assert not again.private
     table = private(ROWS, SCHEMA, tmp_path)
     with pytest.raises(gl.errors.ModelError, match="fitted with the noise of a test"):
         gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(again))).fit(table, spend=table.ledger.left)
