@@ -263,7 +263,7 @@ def test_schema_and_ledger_of_a_sealed_table_cannot_be_replaced(table, tmp_path)
 @pytest.mark.parametrize("kind", [Spy, Forged])
 def test_only_a_model_of_ours_is_taken_to_fill_gaps(kind, table):
     spy = kind()
-    with pytest.raises(gl.errors.ModelError, match="the model is"):
+    with pytest.raises(gl.errors.ModelError, match="must be a fitted model"):
         gl.missing.FromModel(spy)
     with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded here"):
         table.fill_given(spy)
@@ -469,8 +469,8 @@ def test_only_a_question_of_ours_is_asked(question, table):
 
 def test_a_treatment_takes_what_was_made_of_a_question_of_ours_for_this_very_schema(table):
     asked = gl.Count(where="x0 == a").compile(table.schema)
-    with pytest.raises(ValueError, match="tally"):
-        replace(asked, tally=replace(asked.contribution, value=print))
+    with pytest.raises(ValueError, match="contribution"):
+        replace(asked, contribution=replace(asked.contribution, value=print))
     with pytest.raises(gl.errors.QuestionError, match="is not a question"):
         replace(asked, question=Louder())
     planted = SimpleNamespace(**vars(asked))
