@@ -331,7 +331,7 @@ class FitContext:
     ) -> list[Floats]:
         """Release counts with noise, each under its name in the ledger. All are charged before the first is read.
 
-        Shares of the loss are larger where the promise for the complete data stops the ledger (`Grant.split`).
+        Shares of the loss are larger where the promise for the complete data stops the ledger (`Grant.split_losses`).
         """
         values = [value for value, _ in requests]
         if together:
