@@ -112,7 +112,7 @@ def test_killed_between_releases_it_ends_as_if_it_had_not_been(folder, tmp_path_
         ):
             look(folder / "release")
     again = run(folder)
-    assert "resumes from there, and does not pay for these answers again" in again.stdout, again.stderr
+    assert "resumes from there and does not pay for them again" in again.stdout, again.stderr
     assert "done" in again.stdout
     for name in ("synthetic.csv", "synthetic.model"):
         assert (folder / "release" / name).read_bytes() == (whole / "release" / name).read_bytes()
