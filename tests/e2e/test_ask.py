@@ -187,7 +187,7 @@ WRONG = {
     "rows without a preview": ((*ASK, "--rows", "10", "count()"), 2, "--rows is used by --preview only"),
     "no file": ((*ASK, "--file", "none.txt"), 1, "ReadError: cannot read none.txt"),
     "unreadable": ((*ASK, "mean income"), 2, "expected '('"),
-    "unknown column": ((*ASK, "mean(incme)"), 2, "no column 'incme' in the schema Try: name income"),
+    "unknown column": ((*ASK, "mean(incme)"), 2, "no column 'incme' in the schema Try: use income"),
     "splits a cell": ((*ASK, "count() where income >= 0.3"), 2, "splits a bin of column 'income' at 0.3"),
     "a median that is filled": (
         (*ASK, "median(income)", "--missing", "hot-deck", "--on", "age"),
