@@ -478,7 +478,7 @@ def test_a_treatment_takes_what_was_made_of_a_question_of_ours_for_this_very_sch
     elsewhere = gl.Count().compile(replace(table.schema))  # an equal schema may have columns that are not ours
     for made in (planted, subclass, elsewhere, gl.Count()):
         for treatment in (Drop(), gl.HotDeck(on=["x1"]), gl.Knn(on=["x1"])):
-            with pytest.raises(gl.errors.QuestionError, match="is not a question fitted to this table's schema"):
+            with pytest.raises(gl.errors.QuestionError, match="is not a question compiled for this table's schema"):
                 treatment.answer(made, table, table.ledger.grant(table.ledger.left, to="test"))
     assert not table.ledger.entries
 
