@@ -266,14 +266,14 @@ class PrivateTable(Sealed):
         """Masks over the cells of columns, from masks over their bins."""
         return {place: mask[self._bin_of_cell.get(place, slice(None))] for place, mask in masks.items()}
 
-    def fill(self, laws: Sequence[NDArray[np.float64]]) -> PrivateTable:
+    def fill(self, distributions: Sequence[NDArray[np.float64]]) -> PrivateTable:
         """Draw every gap from its column's public or released distribution over observed cells.
 
         Each row is mapped by itself, with independent random numbers, so the distance is unchanged. From here on a row
         is read whether or not it has gaps: nothing is added to `reads`.
         """
-        distributions = filling.check_distributions(self.schema, laws)
-        return self._fill_rows(lambda columns, chance: filling.fill_gaps(columns, distributions, chance))
+        checked = filling.check_distributions(self.schema, distributions)
+        return self._fill_rows(lambda columns, chance: filling.fill_gaps(columns, checked, chance))
 
     def fill_given(self, model: Filler) -> PrivateTable:
         """Draw every gap from a fitted model, given the other cells of its row. Distance and `reads` as for `fill`.
@@ -291,7 +291,7 @@ class PrivateTable(Sealed):
             "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
         )
 
-    def fill_column(self, column: str, law: ColumnFiller, *, given: Sequence[str]) -> PrivateTable:
+    def fill_column(self, column: str, distribution: ColumnFiller, *, given: Sequence[str]) -> PrivateTable:
         """Draw every gap of one column from a released distribution given other columns, which must have no gaps.
 
         The distribution consists of released and public values and maps each row by itself, with independent random
@@ -304,7 +304,7 @@ class PrivateTable(Sealed):
                 f"column {column!r} would be filled given columns that have gaps",
                 hint=Hint("pass columns without gaps as ", Argument("given")),
             )
-        filler = filling.trusted_column(law, self.schema, place, others)
+        filler = filling.trusted_column(distribution, self.schema, place, others)
         return self._fill_rows(
             lambda columns, chance: filling.fill_column(columns, filler, place, others, chance), only=column
         )

@@ -191,9 +191,19 @@ class Measurements:
         counts, noise_std = self.column_counts(schema, column)
         return bool(1.96 * noise_std >= counts[: schema.columns[column].size].mean())
 
-    def learn(self, schema: Schema, **options: Any) -> LearnedModel:
-        """Learn the model from these tables; `options` are the fields of `LearnOptions`."""
-        learned = LEARNERS[self.kind](self, schema, LearnOptions(**options))
+    def learn(
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        follow_noise: bool = False,
+        loose_gap_rates: bool = False,
+        start: LearnedModel | None = None,
+        progress: Progress | None = None,
+    ) -> LearnedModel:
+        """Learn the model from these tables; the keywords are the fields of `LearnOptions`."""
+        options = LearnOptions(seed, follow_noise, loose_gap_rates, start, progress)
+        learned = LEARNERS[self.kind](self, schema, options)
         return learned._replace(measurements=self)
 
     def within_bin_counts(self, schema: Schema, *, follow_noise: bool = False) -> dict[str, Floats]:
