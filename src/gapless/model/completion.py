@@ -1,16 +1,15 @@
-r"""From tables with gaps to the distribution of complete rows: free, since it only reads released values.
+r"""Estimate the distribution of complete rows from tables with gaps.
 
-The assumption is *missing at random*: whether a cell is missing depends on what is observed, not on the missing value.
-Two steps. Inside each measured marginal, expectation maximisation moves the rows of every gap pattern to the cells
-they may have come from:
+This is post-processing of released values, at no cost in privacy. The assumption is *missing at random*: whether a cell
+is missing depends on observed cells, not on the missing value. There are two steps. First, expectation maximisation
+inside each measured marginal moves the rows of every gap pattern to the cells that they may have come from:
 
 .. math:: q \leftarrow \tfrac1N \sum_S t_S(x_{\bar S})\, q(x_S \mid x_{\bar S})
 
-where :math:`t_S` counts the rows whose columns S are missing. A marginal that lacks the column on which the gaps depend
-stays biased in its one-way margins, so these are then corrected with everything the model knows: rows are drawn with
-their gaps, filled from the completed model given *all* their observed cells, and the marginals raked to the result,
-twice over.
-*Not applicable* is an observed cell and never filled.
+where :math:`t_S` counts the rows whose columns S are missing. A marginal without the column on which the gaps depend
+stays biased in its one-way margins. So the second step corrects these with the whole model. Rows are drawn with their
+gaps, and filled from the completed model given *all* their observed cells. Then the marginals are raked to the result.
+The second step runs twice. *Not applicable* is an observed cell and is never filled.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ SAMPLE_ROWS = 15_000
 
 
 def complete_table(table: Floats, sizes: Sequence[int], steps: int = EM_STEPS) -> Floats:
-    """The distribution over observed cells of a table whose axes end with gap states beyond `sizes`.
+    """Estimate the distribution over observed cells of a table whose axes have gap states after `sizes` cells.
 
     >>> complete_table(np.array([[4.0, 0.0, 2.0], [0.0, 4.0, 2.0]]), [2, 2]).round(3)
     array([[0.5, 0. ],
@@ -69,7 +68,7 @@ def complete_model(
     follow_noise: bool = False,
     seed: int = 0,
 ) -> GraphicalModel:
-    """The distribution of complete rows, from a model of rows with gaps.
+    """Estimate the distribution of complete rows from a model of rows with gaps.
 
     Args:
         gapped: A model whose columns have gap states after their first `sizes` cells.
@@ -77,12 +76,12 @@ def complete_model(
         measured: The marginals that were measured, with the noise in each cell.
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
-        follow_noise: Whether the model follows its tables at the end, as in `GraphicalModel.fit`.
+        follow_noise: Whether the last fit follows its noisy tables, as in `GraphicalModel.fit`.
         seed: Of the draws; public, so that the same released values always give the same model.
     """
     if tuple(sizes) == gapped.sizes:
         return gapped
-    # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
+    # A table inside a larger one would be completed from fewer columns: take it from the larger ones instead.
     largest = [marginal for marginal in measured if not any(set(marginal) < set(other) for other in measured)]
     tables = [
         Measurement(marginal, gapped.total * complete_table(table, [sizes[c] for c in marginal]), measured[marginal])
@@ -99,7 +98,7 @@ def complete_model(
         ]
         return fit(measurements=[*inner, *tables], start=start, follow_noise=follow_noise)
 
-    # What is known of complete rows is the place to begin: the potentials of their cells.
+    # A warm start: the potentials of complete cells.
     complete = {columns: table[tuple(slice(sizes[c]) for c in columns)] for columns, table in gapped.potentials.items()}
     model = refit(tables, GraphicalModel(sizes, complete, gapped.total))
     rng = np.random.default_rng(seed)
@@ -127,9 +126,9 @@ def complete_model(
 
 
 def james_stein(sampled: Floats, before: Floats, drawn: int) -> Floats:
-    """Shrink a sampled margin to the one before, as far as chance in `drawn` filled cells explains the change.
+    """Shrink a sampled margin towards the margin `before`, by the positive-part James-Stein estimate.
 
-    The positive-part James-Stein estimate: the move is kept if it is large beside the variance of the draws.
+    The shrinkage is strong if the sampling variance of the `drawn` filled cells explains the change.
     """
     move = sampled - before
     chance = drawn * (1 - float((sampled**2).sum())) / SAMPLE_ROWS**2

@@ -1,33 +1,34 @@
-r"""Cells that should be empty: noisy tables whose mass is not smeared over them.
+r"""Shrink cells of noisy tables that are probably empty, and take steps of a fit towards the tables.
 
-A table of numbers that nearly decide each other has few full cells and many empty ones, over which noise, and a fit
-that stops where noise explains the rest, spread a per cent or two of all rows. Distances hardly see it; correlations of
-heavy-tailed values do. Everything here reads released counts only: post-processing, at no cost in privacy.
+A table of numeric columns that nearly determine each other has few full cells and many empty ones. Noise, and a fit
+that stops where noise explains the residuals, spread one or two per cent of all rows over the empty cells. Distances
+between tables hardly change; correlations of heavy-tailed values do. Everything here reads only released counts. So it
+is post-processing, at no cost in privacy.
 
-**Which cells are empty** is asked of the table itself (empirical Bayes). With y the noisy counts in units of their
-`noise_std`, the distribution of the true counts is the nonparametric maximum-likelihood estimate on a grid,
+**Which cells are empty** is estimated from the table itself (empirical Bayes). With y the noisy counts in units of
+their `noise_std`, the distribution of the true counts is the nonparametric maximum-likelihood estimate on a grid,
 
 .. math:: \hat G = \arg\max_G \sum_i \log \int \phi(y_i - m) \, dG(m),
 
-by `STEPS` steps of expectation maximisation from the uniform distribution. A cell's posterior probability of at most
-`NEAR` says how surely it is small. Small is not empty: where many cells are small because there are few rows for each,
-as in dense tables, these counts add up to what independent columns expect. So for small cells of about the same
-expectation e,
+by `STEPS` steps of expectation maximisation from the uniform distribution. A cell is *small* with the posterior
+probability p that its true count is at most `NEAR`. A small cell need not be empty. In dense tables many cells are
+small because there are few rows for each, and their counts add up to the expectation under independence. So for small
+cells of about the same expectation e,
 
 .. math:: \hat c = \frac{\sum p_i y_i + \sqrt{\sum p_i^2}}{\sum p_i e_i}
 
-is an upper bound, one standard deviation above the estimate, on the share of that which is there. A cell is empty with
-evidence :math:`p_i (1 - \hat c)`, which counts from even odds on and wholly from three to one.
+is an upper bound on the share of the expectation that is present, one standard deviation above its estimate. The
+evidence that a cell is empty is :math:`p_i (1 - \hat c)`. It has no effect up to even odds, and full effect from odds
+of three to one.
 
-The variance of an empty cell is that of what is still unknown of it. So :math:`\chi^2` in units of these variances has
-one unit for each cell as before, and a fit that ends where noise explains the rest ends where it should.
+The variance of an empty cell is its remaining uncertainty. So :math:`\chi^2` in units of these variances still has
+expectation one per cell, and the stopping rule of the fit stays valid.
 
 References: Kiefer, Wolfowitz 1956; Efron 2010, Large-Scale Inference, chapter 1. Constants were chosen
-on flights, Adult and a simulated tree; bench/sparse.py shows what they do.
+on flights, Adult and a simulated tree; bench/sparse.py shows their effect.
 
-What a fit aims at: noisy tables, how far each may be trusted, and the step towards one of them in closed form.
-
-The formulas stand in `gapless.model.graphical`; weights that are raked towards tables take the same steps.
+**Fit targets** are noisy tables with the variance of each cell; `proximal_step` moves a marginal towards one in closed
+form. The formulas are in `gapless.model.graphical`. Raking of weights uses the same steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,26 +44,26 @@ from gapless.model.marginal import Marginal
 from gapless.types import Floats
 
 NEAR = 0.5  # noise_std up to which a count is small
-EMPTY_STD = 0.25  # what is still unknown of an empty cell, in noise_std
+EMPTY_STD = 0.25  # remaining standard deviation of an empty cell, in noise_std
 CERTAIN_STD = 5.0  # noise_std above which an unexpected cell is certainly not empty
 STEPS = 50
 
 _LEAST_START = 1e-3
-_LEAST_OCTAVE = -8  # expectations below 2^-8 noise_std are alike
-_ROUNDS = 10  # of bringing a table back to its margins
-_LOWEST, _HIGHEST, _WIDTH = -4.0, 8.0, 0.25  # counts are sorted into bins; what is above is not small
+_LEAST_OCTAVE = -8  # expectations below 2^-8 noise_std form one group
+_ROUNDS = 10  # of raking a table to its margins
+_LOWEST, _HIGHEST, _WIDTH = -4.0, 8.0, 0.25  # bins of counts; larger counts are not small
 _SEEN = np.arange(_LOWEST, _HIGHEST, _WIDTH) + _WIDTH / 2
 _TRUE = np.arange(0.0, _HIGHEST + NEAR, NEAR)
 _LIKELIHOOD = np.exp(-0.5 * (_SEEN[:, None] - _TRUE) ** 2)
 
 
 class Denoised(NamedTuple):
-    """What a fit makes of a noisy table.
+    """A noisy table as a target of a fit.
 
     Attributes:
-        counts: what the model's table shall be.
-        variance: of each cell, in units of noise_std²: 1, and less where it is empty.
-        start: the ratio to independent columns from which a fit may begin: 1 where the table does not show more.
+        counts: the target counts.
+        variance: of each cell, in units of noise_std²: 1, and less for an empty cell.
+        start: the start value of each cell, as a ratio to its expectation under independence; 1 without evidence.
     """
 
     counts: Floats
@@ -71,7 +72,7 @@ class Denoised(NamedTuple):
 
     @staticmethod
     def plain(table: Floats) -> "Denoised":
-        """A table as it is."""
+        """Return the table unchanged, with equal variances."""
         unit = np.ones_like(table)
         return Denoised(table, unit, unit)
 
@@ -79,17 +80,17 @@ class Denoised(NamedTuple):
 def denoise(
     table: Floats, noise_std: float, margins_std: Sequence[float], *, region: tuple[slice, ...] | None = None
 ) -> Denoised:
-    """Draw empty cells to zero, and leave margins, which other tables know too, as far as they are known.
+    """Shrink empty cells to zero, and keep the margins as far as all tables together determine them.
 
-    A cell with emptiness u keeps 1 - u of its count and, but for `EMPTY_STD`, of its variance. Then the table is taken
-    that is nearest to this, in units of these variances, and to the margins of the noisy one, in units of their own:
-    what was drawn to zero moves to the other cells.
+    A cell with emptiness u keeps the share 1 - u of its count, and of its variance down to `EMPTY_STD`. The result is
+    the table nearest to these counts and to the margins of the noisy table, each in units of its variance. So the mass
+    taken from empty cells moves to the other cells.
 
     Args:
-        table: noisy counts; those of one column stay as they are.
+        table: noisy counts. A table of one column is not changed.
         noise_std: of each cell.
         margins_std: for each axis the noise of its margin, by all tables together (`margin_noise`).
-        region: The cells that may be empty; all, if not given.
+        region: the cells that may be empty; by default all.
     """
     if table.ndim < 2:
         return Denoised.plain(table)
@@ -107,7 +108,7 @@ def denoise(
 
 
 def margin_noise(sizes: Sequence[int], noise: Mapping[Marginal, float]) -> list[float]:
-    """The noise in a count of one cell of each column, by all tables in which it is, given the noise in their cells."""
+    """Return the noise in a one-way count of each column, estimated from all tables with that column."""
     precision = np.full(len(sizes), 1e-300)
     for columns, noise_std in noise.items():
         for column in columns:
@@ -116,12 +117,12 @@ def margin_noise(sizes: Sequence[int], noise: Mapping[Marginal, float]) -> list[
 
 
 def emptiness(table: Floats, noise_std: float) -> Floats:
-    """How surely each cell of a noisy table is empty, from 0 for not, or not known, to 1.
+    """Return the evidence that each cell of a noisy table is empty, from 0 (none) to 1 (certain).
 
     >>> full = np.diag([400.0, 300.0, 200.0, 100.0, 400.0, 300.0])
     >>> emptiness(full, 10.0)[0, :2].round(1).tolist()
     [0.0, 1.0]
-    >>> bool(emptiness(np.full((20, 20), 5.0), 10.0).any())  # small, but as many as independent columns expect
+    >>> bool(emptiness(np.full((20, 20), 5.0), 10.0).any())  # small, but as expected under independence
     False
     """
     expected, small = _independent_table(table), _probability_small(table / noise_std)
@@ -136,7 +137,7 @@ def emptiness(table: Floats, noise_std: float) -> Floats:
 
 
 def _probability_small(counts: Floats) -> Floats:
-    """The posterior probability that each true count is at most `NEAR`, all in units of noise."""
+    """Return the posterior probability that each true count is at most `NEAR`, in units of noise."""
     bins = np.clip(np.floor((counts - _LOWEST) / _WIDTH), 0, len(_SEEN)).astype(np.int64)
     many = np.bincount(bins.ravel(), minlength=len(_SEEN) + 1)[:-1]
     prior = np.full(len(_TRUE), 1 / len(_TRUE))
@@ -148,7 +149,7 @@ def _probability_small(counts: Floats) -> Floats:
 
 
 def _independent_table(table: Floats) -> Floats:
-    """What the margins of a table would make of it if its columns were independent."""
+    """Return the expected counts under independence, from the margins of a table."""
     total = max(1.0, float(table.sum()))
     expected = np.full(table.shape, total)
     for others in _other_axes(table):
@@ -157,20 +158,20 @@ def _independent_table(table: Floats) -> Floats:
 
 
 def _restore_margins(table: Floats, variance: Floats, like: Floats, loose: Sequence[float]) -> Floats:
-    """The table nearest to this one and to the margins of another, whose variances are `loose`, axis after axis."""
+    """Return the table nearest to this one and to the margins of `like`, whose variances are `loose`, by axis."""
     axes = _other_axes(table)
     shifts: list[Floats | float] = [0.0] * len(axes)
     for _ in range(_ROUNDS):
         for axis, others in enumerate(axes):
-            room = variance.sum(axis=others, keepdims=True)
-            lacking = (like - table).sum(axis=others, keepdims=True) + shifts[axis] * room
-            shift = lacking / (room + loose[axis])
+            margin_variance = variance.sum(axis=others, keepdims=True)
+            lacking = (like - table).sum(axis=others, keepdims=True) + shifts[axis] * margin_variance
+            shift = lacking / (margin_variance + loose[axis])
             table, shifts[axis] = table + variance * (shift - shifts[axis]), shift
     return table
 
 
 def _raked(table: Floats, like: Floats) -> Floats:
-    """A table with the margins of another, by scaling one axis after the other."""
+    """Rake a table to the margins of another, by scaling one axis after the other."""
     for _ in range(_ROUNDS):
         for others in _other_axes(table):
             wanted, there = like.sum(axis=others, keepdims=True), table.sum(axis=others, keepdims=True)
@@ -182,19 +183,19 @@ def _other_axes(table: Floats) -> list[tuple[int, ...]]:
     return [tuple(other for other in range(table.ndim) if other != axis) for axis in range(table.ndim)]
 
 
-STEP = 1 / 32  # how far a sweep moves a cell that is off by one noise_std, as an exponent
+STEP = 1 / 32  # log ratio by which a sweep moves a cell that is off by one noise_std
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
-PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
+PATIENCE = 10  # sweeps without progress after which the tables are taken to contradict each other
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
 
-Margin = tuple[tuple[int, ...], Floats]  # the axes that are summed out of a table, and what is left in as many axes
+Margin = tuple[tuple[int, ...], Floats]  # the axes summed out of a table, and the sums with these axes kept at size 1
 
 
 class FitTarget(NamedTuple):
-    """What a marginal moves towards in a sweep and how reluctantly.
+    """The target of a marginal in a sweep, and the penalty on a step towards it.
 
-    `variance` is that of each cell in units of noise_std². `pairs` are margins it moves towards as well, each with the
-    axes that are summed out.
+    `variance` is that of each cell in units of noise_std². `pair_margins` are further targets, margins of two columns,
+    each with the axes that are summed out.
     """
 
     counts: Floats
@@ -207,9 +208,9 @@ class FitTarget(NamedTuple):
 def denoise_all(
     sizes: Sizes, targets: Mapping[Marginal, tuple[Floats, float]], *, fresh: bool
 ) -> dict[Marginal, tuple[Denoised, float]]:
-    """What the sweeps aim at; a fresh fit draws empty cells to zero, and begins where a table leaves no doubt.
+    """Return the target of each marginal; in a `fresh` fit, empty cells are shrunk to zero.
 
-    A fit that goes on from a model has its empty cells in the potentials already.
+    A fit with a warm start has empty cells in its potentials already.
     """
     margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in targets.items()})
     return {
@@ -222,7 +223,7 @@ def denoise_all(
 
 
 def fit_targets(shown: Mapping[Marginal, tuple[Denoised, float]], step: float = STEP) -> dict[Marginal, FitTarget]:
-    """Tables and their noise as aims: noisier ones are approached more reluctantly."""
+    """Return the targets of sweeps. Tables with more noise get smaller steps."""
     typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in shown.values()])) if shown else 1.0
     return {
         columns: FitTarget(
@@ -252,7 +253,7 @@ def proximal_step(aim: FitTarget, now: Floats, total: float) -> Floats:
 
 
 def pair_step(aim: FitTarget, table: Floats, total: float) -> Floats:
-    """A step towards each pair: solve ν - target + reluctance · log(ν / now) = 0; then back to the total."""
+    """Step towards each pair: solve ν - target + reluctance · log(ν / now) = 0; then rescale to the total."""
     for gone, target in aim.pair_margins:
         now = np.maximum(table.sum(axis=gone, keepdims=True), _FLOOR * total)
         pair = aim.reluctance * wrightomega(target / aim.reluctance + np.log(now / aim.reluctance))
@@ -261,14 +262,14 @@ def pair_step(aim: FitTarget, table: Floats, total: float) -> Floats:
 
 
 def pair_margins(columns: Marginal, table: Floats, unmerged: int) -> tuple[Margin, ...]:
-    """The margins of each two columns before `whole`, of a table of more."""
-    places = [place for place, column in enumerate(columns) if column < unmerged]
-    gone = [tuple(axis for axis in range(table.ndim) if axis not in pair) for pair in combinations(places, 2)]
+    """Return the margins of each pair of unmerged columns of a table with three or more columns."""
+    original_axes = [axis for axis, column in enumerate(columns) if column < unmerged]
+    gone = [tuple(axis for axis in range(table.ndim) if axis not in pair) for pair in combinations(original_axes, 2)]
     return tuple((axes, table.sum(axis=axes, keepdims=True)) for axes in gone if axes)
 
 
 def safe_ratio(new: Floats, old: Floats) -> Floats:
-    """What turns `old` into `new`; 1 where there is nothing to turn."""
+    """Return new / old; 1 where old is zero."""
     ratio = np.ones_like(new)
     np.divide(new, old, out=ratio, where=old > 1e-290)
     return ratio

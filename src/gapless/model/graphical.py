@@ -1,40 +1,41 @@
 r"""A distribution over many columns, learned from noisy marginals: exact inference on a junction tree.
 
-The model is :math:`p(x) \propto \exp \sum_m \theta_m(x_m)` with one table of potentials per measured marginal m, so a
-marginal can be added without touching what is known: its potential starts at zero. Fitting minimises
+The model is :math:`p(x) \propto \exp \sum_m \theta_m(x_m)` with one table of potentials per measured marginal m. A new
+marginal can be added without changing the distribution: its potential starts at zero. Fitting minimises
 
 .. math:: \sum_m \tfrac12 \lVert (T \mu_m - y_m) / \sigma_m \rVert^2
 
 over the model's marginals μ, where T is the total, y the noisy counts and σ their `noise_std`. First the measurements
-are reconciled (which changes the loss by a constant only); then sweeps over the tree move one marginal after the other
+are reconciled, which changes the loss only by a constant. Then sweeps over the tree move one marginal after the other
 to the exact solution of
 
 .. math:: \min_\nu \; \tfrac12 \lVert (\nu - y_m) / \sigma_m \rVert^2
           + \frac{r_m}{\sigma_m^2} \mathrm{KL}(\nu \,\Vert\, T\mu_m), \qquad \textstyle\sum \nu = T,
 
-a proximal step in closed form (Wright's omega function): iterative proportional fitting that trusts a cell only as far
-as its noise allows. The reluctance r is σ / `STEP`, somewhat more for tables noisier than most, which so give way to
-better ones. A cell that is off by one `noise_std` then changes by a factor of about :math:`e^{step}` per sweep,
-whatever the scale of counts and noise. Sweeps are extrapolated (Nesterov's momentum on the potentials, restarted when
-the worst table gets worse), since where columns nearly determine each other plain ones hardly arrive.
+a proximal step in closed form (Wright's omega function). It is iterative proportional fitting with a step size that
+depends on the noise of each cell. The reluctance r is σ / `STEP`, and somewhat larger for tables with more noise than
+most, so that better tables decide. A cell that is off by one `noise_std` then changes by a factor of about
+:math:`e^{step}` per sweep, at any scale of counts and noise. Sweeps are extrapolated: Nesterov's momentum on the
+potentials, restarted when the worst table gets worse. Without it, convergence is very slow where columns nearly
+determine each other.
 
-A fit from the start draws cells that should be empty to zero (`gapless.model.denoise`): y and σ are then those of each
-cell after that.
+A fit without a start model shrinks cells that should be empty to zero (`gapless.model.denoise`). y and σ are then the
+shrunken counts and their noise.
 
-The fit ends as soon as noise explains what is left of every table (Morozov's discrepancy principle): its
-:math:`\chi^2`, in units of noise, is no more than three standard deviations above its number of cells. It also ends at
-a cap, or when it no longer gets closer because noise makes the measurements contradict each other; the tables that are
-then unexplained are named. The exact optimum of the loss follows the noise and is further from the truth.
+The fit ends as soon as noise explains the residuals of every table (Morozov's discrepancy principle). That is, its
+:math:`\chi^2`, in units of noise, is no more than three standard deviations above its number of cells. The fit also
+ends at a cap, or when it makes no progress because noise makes the measurements contradict each other. The tables that
+are then unexplained are named. The exact optimum of the loss follows the noise and is further from the truth.
 
-A fit that shall follow its measurements *closely* (`gapless.synth.copies`) goes on to there. What it cannot reach are
-signs: cells below zero are lifted, all others pay for it, and where many cells of a large table are nearly empty its
-margins move by more than they are known to. So the loss has a second term for tables of three columns and more, their
-pairs of columns P,
+A fit with `follow_noise` (`gapless.synth.copies`) continues to that optimum. A model cannot represent negative counts.
+Clipping them to zero takes mass from the other cells. Where many cells of a large table are nearly empty, its margins
+then move by more than their noise. So the loss has a second term for the pairs of columns P of tables with three
+columns and more,
 
 .. math:: \sum_m \sum_{P \subset m} \tfrac12 \lVert (T \mu_P - y_P) / \sigma_m \rVert^2,
 
 in which a cell of a pair weighs as much as a cell of the table. Reconciled tables agree on their pairs, so both terms
-are least at the same place if no sign is in the way; if one is, the correction stays inside the pairs.
+have the same minimum if no count is negative. If one is, the correction stays inside the pairs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +54,7 @@ from gapless.model.sampling import UniformDraws, sample, sample_given
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
-_LEAST = 1e-6  # of what independent columns expect, to begin with
+_LEAST = 1e-6  # least start value of a cell, as a share of its expectation under independence
 
 
 class GraphicalModel:
@@ -71,7 +72,7 @@ class GraphicalModel:
         self.sizes = tuple(int(size) for size in sizes)
         self.potentials = dict(potentials)
         self.total = float(total)
-        self.unexplained: tuple[Marginal, ...] = ()  # the measured tables that a fit could not reach within noise
+        self.unexplained: tuple[Marginal, ...] = ()  # measured tables whose residuals noise does not explain
 
     @staticmethod
     def fit(
@@ -90,19 +91,19 @@ class GraphicalModel:
 
         Args:
             sizes: The number of levels of every column.
-            measurements: Noisy tables; columns that none of them holds stay uniform and independent.
-            total: The number of rows; by default what the measurements say. Less than one row counts as one.
-            sweeps: How often every marginal is brought closer to its measurement, at the most.
-            start: A model to go on from: potentials of marginals that are measured again are kept.
-            follow_noise: Whether to follow the measurements, noise and all: no end where noise explains the rest, no
-                cells drawn to zero. Less bias, for more noise.
-            unmerged: As many of the first columns are such, and not merged ones: a fit that follows its measurements
-                follows the pairs of these in larger tables too.
-            zeros: Forbidden cells: columns and a table that is true where no row may be. They hold exactly.
+            measurements: Noisy tables. Columns in none of them stay uniform and independent.
+            total: The number of rows; by default estimated from the measurements. Less than one row counts as one.
+            sweeps: The largest number of sweeps over all marginals.
+            start: A model for a warm start: potentials of marginals that are measured again are kept.
+            follow_noise: Whether to fit the noisy tables exactly: no early stop where noise explains the residuals, no
+                shrinkage of empty cells. Less bias, but more noise.
+            unmerged: The number of original columns. They come first; merged columns follow. With `follow_noise`, pairs
+                of original columns are also fitted inside larger tables.
+            zeros: Forbidden cells: columns, and a table that is true where no row is allowed. They hold exactly.
             cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
 
         Raises:
-            ModelError: The tree is larger than the cap, or no cell is left possible.
+            ModelError: The tree is larger than the cap, or all cells are forbidden.
         """
         sizes = tuple(int(size) for size in sizes)
         measurements, zeros = list(measurements), list(zeros)
@@ -144,10 +145,11 @@ class GraphicalModel:
         return self._engine.tree
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """The probabilities of any set of columns, one axis per column in the order given.
+        """Return the joint probabilities of any set of columns, one axis per column in the order given.
 
         Raises:
-            ModelError: A table on the way would have more than `LARGEST_TABLE` cells (`gapless.model.message_passing`).
+            ModelError: An intermediate table would have more than `LARGEST_TABLE` cells
+                (`gapless.model.message_passing`).
         """
         columns = tuple(int(column) for column in columns)
         if len(set(columns)) != len(columns) or not set(columns) <= set(range(len(self.sizes))):
@@ -161,7 +163,7 @@ class GraphicalModel:
         return marginalize(self._engine.tables[home], self.tree.cliques[home], columns)
 
     def marginals(self, wanted: Iterable[Sequence[int]]) -> list[Floats]:
-        """Many marginals at once: pairs far apart in the tree share their way through it."""
+        """Return several marginals. Pairs that are far apart in the tree share messages."""
         wanted = [tuple(columns) for columns in wanted]
         far = {tuple(sorted(c)) for c in wanted if len(set(c)) == 2 and self.tree.smallest_clique(c) is None}
         pairs = self._engine.distant_pairs(far) if len(far) > 1 else {}
@@ -176,14 +178,14 @@ class GraphicalModel:
         return sample(self._engine.tree, self._engine.tables, rows, rng)
 
     def fill(self, given: Integers, chance: UniformDraws) -> Codes:
-        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+        """Replace each -1 in rows × columns of codes by a draw given the other cells of its row.
 
-        They are drawn from their exact conditional distribution, independently for each row.
+        Draws follow the exact conditional distribution. A row's result depends only on the row and its random numbers.
         """
         return sample_given(self._engine.tree, self._engine.tables, given, chance)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Everything that makes the model, as plain arrays to be saved."""
+        """Return the model as plain arrays, to be saved."""
         arrays = {"sizes": np.array(self.sizes, dtype=np.int64), "total": np.array(self.total)}
         for number, (columns, table) in enumerate(self.potentials.items()):
             arrays[f"columns.{number}"] = np.array(columns, dtype=np.int64)
@@ -192,7 +194,7 @@ class GraphicalModel:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, np.ndarray]) -> "GraphicalModel":
-        """The model that `to_arrays` took apart."""
+        """Rebuild a model from the result of `to_arrays`."""
         many, sizes = sum(name.startswith("columns.") for name in arrays), tuple(arrays["sizes"].tolist())
         potentials = {
             tuple(arrays[f"columns.{number}"].tolist()): np.asarray(arrays[f"potential.{number}"], dtype=np.float64)
@@ -205,7 +207,7 @@ class GraphicalModel:
 def _start(
     sizes: Sizes, targets: Mapping[Marginal, tuple[Floats, float]], total: float, start: GraphicalModel | None
 ) -> dict[Marginal, Floats]:
-    """The potentials to begin with: those of `start`, and columns new to it as independent."""
+    """Return the initial potentials: those of `start`; columns that are new to it are independent."""
     kept = {columns: start.potentials[columns] for columns in targets if start and columns in start.potentials}
     potentials = {columns: np.zeros([sizes[column] for column in columns]) for columns in targets}
     for columns, table in kept.items():
@@ -224,7 +226,7 @@ def _start(
 
 
 def _check(sizes: Sizes, tables: Iterable[tuple[Marginal, np.ndarray]]) -> None:
-    """Refuse columns without levels, and tables that do not fit the columns they are said to have."""
+    """Refuse columns without levels, and tables whose shape does not fit their columns."""
     if min(sizes, default=1) < 1:
         raise ModelError(f"every column needs at least one level, got sizes {sizes}", hint="pass sizes of 1 or more")
     for columns, table in tables:

@@ -1,9 +1,9 @@
-"""Rows drawn from a calibrated junction tree, clique by clique, each given the columns that are already there.
+"""Sample rows from a calibrated junction tree, clique by clique, each given the columns drawn before.
 
-Rows in the same situation form a group. A group of m rows gets ⌊m·p⌋ rows of every cell for certain and the rest at
-random, so that each cell's expectation is exactly m·p and the tables of the sample are closer to the model's than
-independent draws. The cells of a group then go to its rows in random order: two columns that depend on the same parent
-are independent given it, which sorted order would break.
+Rows with equal cells in the separator form a group. A group of m rows gets ⌊m·p⌋ rows of every cell for certain, and
+the rest by systematic sampling. So each cell's expectation is exactly m·p, and the tables of the sample are closer to
+the model's than with independent draws. The cells of a group then go to its rows in random order. Sorted order would
+make two columns that depend on the same parent dependent given that parent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,14 +19,14 @@ from gapless.types import Codes, Floats, Integers
 
 UniformDraws = Callable[[], Floats]  # a fresh number from [0, 1) for every row, at each call
 
-LEAST_SHARE = 1e-5  # share of a cell that shifts of logits can represent
+LEAST_SHARE = 1e-5  # least share of a cell that shifts of logits can represent
 SORT_COLUMNS = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
 _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 
 
 def sample(tree: JunctionTree, tables: Sequence[Floats], rows: int, rng: np.random.Generator) -> Codes:
-    """Rows × columns of codes; `tables` holds the probabilities of each clique."""
+    """Draw rows × columns of codes; `tables` has the probabilities of each clique."""
     codes = np.empty((rows, len(tree.sizes)), dtype=code_dtype(tree.sizes), order="F")
     for clique, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
         groups = _ravel(codes, clique[:shared], tree)
@@ -36,7 +36,7 @@ def sample(tree: JunctionTree, tables: Sequence[Floats], rows: int, rng: np.rand
 
 
 def systematic_by_group(probabilities: Floats, groups: Integers, rng: np.random.Generator) -> Integers:
-    """A cell for every row; a row of group g follows row g of `probabilities`."""
+    """Draw a cell for every row by systematic sampling; rows of group g follow row g of `probabilities`."""
     sizes = np.bincount(groups, minlength=len(probabilities))
     present = np.flatnonzero(sizes)
     sizes = sizes[present]
@@ -47,11 +47,11 @@ def systematic_by_group(probabilities: Floats, groups: Integers, rng: np.random.
     rest = (sizes - certain.sum(axis=1))[:, None]
     last = np.maximum(fractions[:, -1:], 1e-300)
     fractions = np.where(fractions >= last, rest, fractions * (rest / last))  # ends on a whole number, exactly
-    reached = np.floor(fractions + rng.random((len(present), 1)))  # systematic: one comb per group, teeth 1 apart
+    reached = np.floor(fractions + rng.random((len(present), 1)))  # systematic: one random offset per group
     times = (certain + np.diff(reached, axis=1, prepend=0.0)).astype(np.int64)
     cells = np.repeat(np.tile(np.arange(shares.shape[1]), len(present)), times.ravel())
     shuffled = rng.permutation(len(groups))
-    key = groups.astype(np.uint16) if len(probabilities) <= 1 << 16 else groups  # 16 bits are sorted by radix
+    key = groups.astype(np.uint16) if len(probabilities) <= 1 << 16 else groups  # 16 bits: a fast radix sort
     chosen = np.empty(len(groups), dtype=np.int64)
     chosen[shuffled[np.argsort(key[shuffled], kind="stable")]] = cells
     return chosen
@@ -60,12 +60,12 @@ def systematic_by_group(probabilities: Floats, groups: Integers, rng: np.random.
 def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, chance: UniformDraws) -> Codes:
     """Fill the cells that are -1, row by row, from the model's distribution given the other cells of the row.
 
-    Known cells send messages up the tree; then every clique is drawn on the way down. A combination that the model
-    holds impossible is kept, and what cannot be reconciled with it is drawn evenly.
+    Known cells send messages up the tree; then every clique is drawn on the way down. Known cells that the model
+    considers impossible stay as they are. Cells that have probability zero given them are drawn uniformly.
 
-    A row's result is a function of the row and of its own numbers from `chance`, to the last bit: rows are grouped
-    for speed, but no sum, peak or comparison runs over more than one state of knowledge. Imputation of private rows
-    stands on this (docs/proofs/stability.md).
+    A row's result is a function of the row and of its numbers from `chance`, to the last bit. Rows are grouped for
+    speed, but no sum, maximum or comparison runs over rows with different known cells. The guarantee for imputation of
+    private rows depends on this (docs/proofs/stability.md).
     """
     conditionals = []
     for clique, shared, table in zip(tree.cliques, tree.shared, tables, strict=True):
@@ -89,9 +89,9 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, 
 class _ConditionalSampler:
     """Draw unknown cells given known ones, for many patterns of known cells at once.
 
-    A message has an entry for each combination of the shared columns that the state leaves open. Those of all states
-    are stored one after the other: a state's begin at `begins`, and `strides` is the step between two levels of a
-    column, 0 for those of a known one.
+    A *state* is one combination of known cells. Its message has an entry for each combination of unknown cells in the
+    separator. The messages of all states are stored one after the other, each from `begins` on. `strides` is the step
+    between two levels of a column; it is 0 for a known column.
     """
 
     def __init__(self, tree: JunctionTree, conditionals: Sequence[Floats], given: Integers) -> None:
@@ -106,7 +106,7 @@ class _ConditionalSampler:
             self._send(place)
 
     def draw(self, who: Integers, draws: Sequence[Floats]) -> Integers:
-        """A full row for each state of knowledge named in `who`; `draws` has a number for each clique and row."""
+        """Draw a full row for each row's state in `who`; `draws` has a number for each clique and row."""
         codes = self.given[who]
         for place, (clique, shared) in enumerate(zip(self.tree.cliques, self.tree.shared, strict=True)):
             link = clique[:shared]
@@ -143,18 +143,18 @@ class _ConditionalSampler:
                 message[places] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
 
     def _patterns(self, columns: Marginal) -> Iterator[tuple[NDArray[np.bool_], Marginal]]:
-        """The states that lack the same ones of these columns."""
+        """Group states by which of these columns are unknown."""
         key = ~self.known[:, columns] @ (1 << np.arange(len(columns)))
         for pattern in np.unique(key).tolist():
             yield key == pattern, tuple(column for place, column in enumerate(columns) if pattern >> place & 1)
 
     def _portions(self, many: int, free: Marginal) -> Iterator[tuple[int, int]]:
-        """Ranges that keep tables over the free columns within the working memory."""
+        """Return ranges of rows for which tables over the free columns fit into the working memory."""
         step = max(1, _CELLS // self.tree.cells_of(free))
         return ((begin, min(begin + step, many)) for begin in range(0, many, step))
 
     def _weights(self, place: int, who: Integers, codes: Integers, free: Marginal) -> Floats:
-        """A clique's conditional times its children's messages: one axis per column, of length 1 unless free."""
+        """Multiply a clique's conditional by its children's messages; one axis per column, of length 1 unless free."""
         clique, sizes = self.tree.cliques[place], self.tree.sizes
         upright = (-1, *[1] * len(clique))
 
@@ -174,7 +174,7 @@ class _ConditionalSampler:
 
 
 def inverse_sample(weights: Floats, groups: Integers, draws: Floats) -> Integers:
-    """An independent cell for every row, by inversion of its draw; row r of `groups` follows that row of `weights`.
+    """Draw an independent cell for every row by inversion; a row of group g follows row g of `weights`.
 
     >>> inverse_sample(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0, 0, 1, 1]), np.array([0.2, 0.3, 0.4, 0.6]))
     array([0, 1, 0, 1])
@@ -184,7 +184,7 @@ def inverse_sample(weights: Floats, groups: Integers, draws: Floats) -> Integers
     total = steps[groups, -1]
     thresholds = np.minimum(draws * total, np.nextafter(total, 0))  # below the last step also after rounding
     low, high = np.zeros(len(groups), dtype=np.int64), np.full(len(groups), weights.shape[1] - 1)
-    for _ in range(int(weights.shape[1]).bit_length()):  # the first step above the mark, by halving
+    for _ in range(int(weights.shape[1]).bit_length()):  # the first step above the threshold, by bisection
         middle = (low + high) // 2
         above = steps[groups, middle] > thresholds
         low, high = np.where(above | (low == high), low, middle + 1), np.where(above, middle, high)
@@ -192,13 +192,13 @@ def inverse_sample(weights: Floats, groups: Integers, draws: Floats) -> Integers
 
 
 def _distinct(keys: Integers) -> tuple[Integers, Integers]:
-    """Where each different key occurs first, and which of them every row has."""
+    """Return the position of the first occurrence of each distinct key, and the number of the key of every row."""
     _, first, who = np.unique(keys, return_index=True, return_inverse=True)
     return first, who
 
 
 def _ravel_all(codes: Integers, sizes: Sequence[int]) -> Integers:
-    """One number per row; different rows get different numbers, for any number of columns."""
+    """Return one number per row; different rows get different numbers, for any number of columns."""
     keys, span = np.zeros(len(codes), dtype=np.int64), 1
     for column, size in enumerate(sizes):
         if span * size > 1 << 62:
@@ -208,12 +208,12 @@ def _ravel_all(codes: Integers, sizes: Sequence[int]) -> Integers:
 
 
 def code_dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
-    """The smallest type that holds the codes of columns of these sizes."""
+    """Return the smallest type for codes of columns of these sizes."""
     return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32
 
 
 def _ravel(codes: NDArray[np.integer], columns: Marginal, tree: JunctionTree) -> Integers:
-    """The cell of each row in the marginal of these columns."""
+    """Return the cell of each row in the marginal of these columns."""
     cells = np.zeros(len(codes), dtype=np.int64)
     for column in columns:
         cells *= tree.sizes[column]
@@ -232,7 +232,7 @@ def _unravel(
 
 
 def softmax(logits: Floats) -> Floats:
-    """The probabilities of each row's cells, from their logits."""
+    """Return the probabilities of each row's cells from their logits."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
@@ -240,8 +240,8 @@ def softmax(logits: Floats) -> Floats:
 def systematic_by_row(logits: Floats, rng: np.random.Generator) -> Integers:
     """Draw a cell for each row from the row's logits, by systematic sampling along the rows.
 
-    Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at
-    random on the sum of their chances to have it. A tooth falls on a row with exactly this chance.
+    For each cell in turn, the rows without a cell yet are sampled with their conditional probability of this cell: a
+    random offset, then steps of one along the cumulative sum. Each row is chosen with exactly its probability.
     """
     chances = softmax(logits)
     cells = np.full(len(chances), chances.shape[1] - 1, dtype=np.int64)
