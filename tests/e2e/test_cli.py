@@ -230,7 +230,7 @@ def test_the_ledger_shows_the_promise_for_the_complete_data(tmp_path):
     assumed = ("--mcar", "sex=0.5", "--mcar", "income=0.2")
     done = run("ledger", "p.ledger", *assumed, "--plot", "curve.svg", cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stdout.index("of the incomplete table") < done.stdout.index("of the complete table behind the gaps")
+    assert done.stdout.index("of the incomplete table") < done.stdout.index("of the complete data")
     assert "0.2 in 'income', 0.5 in 'sex'" in done.stdout
     assert (tmp_path / "curve.svg").read_text(encoding="utf-8").startswith("<svg")
     figures = [

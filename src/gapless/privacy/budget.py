@@ -119,7 +119,7 @@ class Budget:
         promise = f"ε = {format_up(self.epsilon)}, δ = {format_up(self.delta + failure)}"
         if self.ground_truth is None:
             return promise
-        return f"{promise} for the complete table behind the gaps, assuming that {self.ground_truth}"
+        return f"{promise} for the complete data, assuming that {self.ground_truth}"
 
     @property
     def order(self) -> float:

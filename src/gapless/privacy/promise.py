@@ -81,7 +81,7 @@ class GroundTruth:
         promise = (
             f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, "
             f"{format_up(self.delta)})-differential privacy for adding or removing {self.incomplete.protect} of the "
-            f"complete table behind the gaps. Basis: {self.basis}. {gap_rules_text(self.gaps)} "
+            f"complete data. Basis: {self.basis}. {gap_rules_text(self.gaps)} "
             "This covers the releases of one ledger: such figures of several must not be added up."
         )
         if self.realised is None or self.realised > 0.999 * self.epsilon:
@@ -276,7 +276,7 @@ def text(ledger: Ledger) -> str:
     assumed, delta = ledger.budget.ground_truth, ledger.budget.delta
     spent_scope, budget_scope = "", ""
     if assumed is not None:
-        spent_scope, budget_scope = " for the incomplete table", " for the complete table behind the gaps"
+        spent_scope, budget_scope = " for the incomplete table", " for the complete data"
         delta += assumed.failure
     used, left = ledger.percentages()
     lines = [

@@ -109,7 +109,7 @@ def test_the_second_promise_is_never_printed_without_the_first_and_its_assumptio
     assert first == str(table.ledger.guarantee())
     assert second.startswith("Assuming that cells go missing independently across rows and columns")
     assert "nobody outside knows" in second
-    assert "complete table behind the gaps" in second
+    assert "complete data" in second
 
 
 @pytest.mark.parametrize("columns", ["independent", "dependent"])
@@ -252,7 +252,7 @@ def test_such_a_ledger_is_found_again_as_it_was(tmp_path):
     assert again.budget == FILTERED
     assert again.spent == table.ledger.spent
     assert again.summary()["budget"]["ground_truth"] == str(ASSUMED)
-    assert "for the complete table behind the gaps" in str(again)
+    assert "for the complete data" in str(again)
     assert "for the incomplete table" in str(again)
     with pytest.raises(LedgerError, match="not 'ε = 1, δ = 0'"):
         Ledger.attach(table.ledger.path, table="letters", protect=gl.Rows(1), budget=Budget(1.0, 0))
@@ -472,7 +472,7 @@ def test_a_release_states_both_promises_the_one_for_the_incomplete_table_first(t
     table = people(tmp_path, FILTERED)
     model = gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left)
     text = "\n".join(privacy_statement(model, model.sample(5, seed=1), table.ledger))
-    first, second = text.index("of the incomplete table"), text.index("of the complete table behind the gaps")
+    first, second = text.index("of the incomplete table"), text.index("of the complete data")
     assert first < text.index("Assuming that") < second
     assert f"**{table.ledger.guarantee()}**" in text
     assert "is above 1" in text  # the note looks at the larger ε
@@ -532,7 +532,7 @@ def test_a_thread_that_only_looks_does_not_make_the_filter_forget(tmp_path, monk
 
 def test_what_is_printed_never_understates(tmp_path):
     assert "at least 0.123457 in 'a'" in str(gl.MCAR({"a": 0.12345649}))
-    assert "δ = 0.001 for the complete table" in str(gl.Budget(1.0, 0, ground_truth=gl.MCAR({"a": 0.2}, failure=1e-3)))
+    assert "δ = 0.001 for the complete data" in str(gl.Budget(1.0, 0, ground_truth=gl.MCAR({"a": 0.2}, failure=1e-3)))
     people = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, 0, ground_truth=ASSUMED))
     assert "of the incomplete table" in str(people.ledger)
     assert "must not be added up" in str(people.ledger.ground_truth())
