@@ -2,7 +2,7 @@
 
 A transformation is *stable* if adding or removing one protected unit (up to k rows) changes its result by at most the
 distance that it declares. The `reads` of a result are columns such that a row with a gap in one of them does not
-change it. docs/proofs/stability.md proves both (sections 3 and 4: distances; section 5: `reads`).
+change the result. docs/proofs/stability.md proves both (sections 3 and 4: distances; section 5: `reads`).
 tests/property/test_stability.py tests each transformation.
 """
 
@@ -86,7 +86,7 @@ class PrivateTable(Sealed):
         has_filled_columns: bool = False,
         query_digest: str | None = None,
     ) -> None:
-        self._unbinned_rows = unbinned_rows  # a code for each cell of `schema.finest`, the finest public grid
+        self._unbinned_rows = unbinned_rows  # rows coded by `schema.finest`, the finest public grid
         self._schema = schema
         self._ledger = ledger
         self._engine = engine  # its class is public, so an operation that it lacks is refused before any charge
@@ -207,8 +207,9 @@ class PrivateTable(Sealed):
         """The number of rows with each pattern of gaps in these columns.
 
         `among` lists different public prefixes of patterns, of one length (True: missing); rows with another prefix
-        are left out. The result has one row of counts for each prefix. A pattern of the remaining columns is numbered
-        in binary: 1 for missing, the first column first. Distance: a row has one pattern. `reads`: as the table.
+        are left out. The result has one line of counts for each prefix. Its place in the line is the pattern of the
+        remaining columns, read as a binary number (1: missing; the first column is the most significant digit).
+        Distance: a row has one pattern. `reads`: as the table.
         """
         places = self.schema.positions(columns)
         prefixes = [tuple(map(bool, prefix)) for prefix in among]  # plain ones, since they are compared with rows
@@ -351,8 +352,11 @@ class PrivateTable(Sealed):
         return self._derive(lambda engine: engine.recode({place: clamped}))
 
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
-        """A sealed function of the rows, computed at most once."""
-        if reads is not None and not isinstance(distance, Sampled):  # for training, `reads` stay (stability.md, 5)
+        """A sealed function of the rows, computed at most once.
+
+        Training keeps `reads`: no guarantee over patterns of gaps is computed for it (stability.md, section 5).
+        """
+        if reads is not None and not isinstance(distance, Sampled):
             reads = self._declared_reads(reads)
         return transform(self._rows, cached(function), distance=distance, reads=reads, key=self._key)
 

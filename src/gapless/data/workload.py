@@ -66,7 +66,7 @@ class Workload:
 
         w are `weights`, o are `offsets`. Distance: one row at cell e changes c - |c| p by e - p, so s by at most
         :math:`w \tfrac12 \lVert e - p\rVert_1 \le w`; k rows by k w. Unlike ‖c - N p‖ it does not prefer marginals with
-        many gaps (PRIVACY C3).
+        many gaps (docs/proofs/scores.md, section 2).
         """
         candidates, copies = self._copied(candidates, expected)
         positive = [np.maximum(p, 0.0) for p in copies]
@@ -202,7 +202,8 @@ class Views:
         .. math:: s = \tfrac12 \lVert c(x, \pi) - c(x) c(\pi) / m \rVert_1, \qquad m = \sum c
 
         Distance: 2 for each row. Adding a row at (x₀, π₀) changes the matrix by m/(m+1) (e - r)(f - s)ᵀ with
-        r = c(x)/m, s = c(π)/m, whose L1 norm is below 4 (PRIVACY C1). Scores of earlier candidates are kept.
+        r = c(x)/m, s = c(π)/m, whose L1 norm is below 4 (docs/proofs/scores.md, section 3). Scores of earlier
+        candidates are kept.
         """
         candidates = list(candidates)
         return transform(

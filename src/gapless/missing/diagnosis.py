@@ -383,8 +383,8 @@ def gap_rates(
 
     Guarantee: if cells are missing completely at random, at the same rate in every row, all bounds hold together with
         probability at least 1 - `failure` over noise and gaps; `failure` is added to δ wherever they are used. What the
-        estimate costs is on the ledger. The rates themselves, unlike these bounds, would be a release for free
-        (PRIVACY A7). Proved in docs/proofs/gap_rates.md.
+        estimate costs is on the ledger. The rates themselves, unlike these bounds, would be a release for free.
+        Proved in docs/proofs/gap_rates.md.
 
     Args:
         table: the sealed table.

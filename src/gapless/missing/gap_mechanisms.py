@@ -10,7 +10,7 @@ an order and *not applicable*, a normal weight for each cell; a gap that was the
 its standard deviation, and the intercept b is found by bisection, so that the mean probability is the rate asked for.
 Both are computed on a public `reference` table, or, without one, on the table itself. In the latter case the masks of
 two rows depend on each other through these two numbers, and ground-truth figures, which assume independent rows
-(PRIVACY A2), do not hold for the result. `calibrated_on` says which it is.
+(docs/proofs/ground_truth.md), do not hold for the result. `calibrated_on` says which it is.
 
 After Muzellec, Josse, Boyer and Cuturi 2020, as in [MD] §2.1 and §6.1. Nothing here is private: a `PrivateTable` is
 refused.
@@ -84,7 +84,7 @@ class MCAR(assumptions.MCAR, GapMechanism):
             that may be missing by its schema.
         columns: "independent" draws each cell by itself. "dependent" draws one number for each row, and a cell is
             missing where it is below the rate: cells of a row go missing together as much as the rates allow, the worst
-            case for ground-truth accounting (PRIVACY A2).
+            case for ground-truth accounting (docs/proofs/ground_truth.md).
         failure: as an assumption, the probability that a rate is wrong; 0 for public rates.
 
     >>> MCAR({"income": 0.2}).rate_of("income"), MCAR({"income": 0.2}).rate_of("age"), MCAR(0.1).rate_of("age")

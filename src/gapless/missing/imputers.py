@@ -1,7 +1,7 @@
 """Treatments of gaps for synthesizers: the choices for `missing=`, and imputers that fill gaps first.
 
 An imputer fills each row separately, from public facts or released parameters only. Such a random map of rows keeps
-neighbouring tables neighbours (PRIVACY D1, E; proved in docs/proofs/stability.md). An imputer that uses other rows is
+neighbouring tables neighbours (proved in docs/proofs/stability.md). An imputer that uses other rows is
 not stable, so there is none here.
 """
 

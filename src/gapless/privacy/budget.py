@@ -81,8 +81,8 @@ class Budget:
     """The (ε, δ) guarantee for all releases from one table together.
 
     With `ground_truth`, an assumption about gaps, the guarantee is for the complete data, and the ledger stops there.
-    Releases that leave out rows with gaps then cost less than their loss for the incomplete table, for which a larger ε
-    holds; the ledger prints both. Only with δ = 0.
+    A release that leaves out rows with gaps is then charged less than its loss for the incomplete table. The incomplete
+    table has a larger ε; the ledger prints both. Only with δ = 0.
 
     >>> Budget(epsilon=1.0, delta=0).order
     inf
@@ -131,7 +131,7 @@ class Budget:
         """The whole budget as a loss, rounded down."""
         capacity = self.largest_loss(self.order) * (1 - ROUNDING)
         if self.ground_truth is not None:
-            capacity -= 10 * ROUNDING * (1 + capacity)  # each amplified loss is rounded up by less than this
+            capacity -= 10 * ROUNDING * (1 + capacity)  # `GroundTruthFilter` rounds prices up by less than this
         if not capacity > 0:
             raise BudgetError(
                 f"a budget of {self} is too small to release anything", hint="choose a larger epsilon, such as 1"
@@ -244,7 +244,7 @@ def _epsilon_minus_loss(order: float, delta: float) -> float:
 def _best_order(epsilon: float, delta: float) -> float:
     r"""The order α that maximises capacity(α) / α, and so needs the least Gaussian noise.
 
-    Any order above 1 is valid. The ledger records the order, so six digits suffice.
+    Any order above 1 is valid. Rounding to six digits is safe: the capacity is computed from the rounded order.
     """
     exponents = np.linspace(math.log(1e-4), math.log(1e12), 4001)
     for _ in range(3):

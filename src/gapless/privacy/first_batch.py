@@ -341,7 +341,7 @@ class FirstBatch(RenyiFilter):
         if not together:
             return later
         if together != [entry for entry in entries if entry.batch == 1] or together[0].number != 1:
-            raise ValueError("was changed: a later batch is priced together")
+            raise ValueError("was changed: entries after the first batch are marked as priced together")
         parts = (
             BatchPart.from_release(
                 mechanism_of(entry.mechanism), distance_of(entry.distance), self.counted_reads(entry.reads)

@@ -1,4 +1,4 @@
-"""Permission to spend. This is the only module that opens a sealed value: after its charge, to add noise."""
+"""Permission to spend. Only this module starts the opening of a sealed value: after its charge, to add noise."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ R = TypeVar("R", bound=Numbers)
 
 class Grant:
     """Permission to spend up to a loss. The ledger is charged for releases only, not for the grant.
+
+    A grant belongs to one thread: checking what is left of it and spending it are two steps. The ledger itself is safe
+    to share between threads and processes.
 
     Every release has four steps: price it from public facts, charge the ledger, open the sealed value, add noise. Under
     a journal (`resumable`) a stopped run repeats these steps. A batch that the ledger has charged to this run is not
@@ -103,7 +106,7 @@ class Grant:
     # ------------------------------------------------------------------ noise for a price
 
     def even_loss(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
-        """The loss of each of these values with which they, released next, cost `spend` in all.
+        """The equal loss for each value so that releasing all of them next costs `spend`.
 
         An even share; more, if the budget is for the complete data and these values leave out rows with gaps
         (docs/proofs/ground_truth.md, section 6). It depends on the public `reads` of the values only.
@@ -120,16 +123,16 @@ class Grant:
     def noise_for(
         self, counts: Sequence[Private[Any, L1]], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[CountNoise]:
-        """The least noise for each of these counts with which they, released next and `together`, cost `spend`.
+        """Noise for each count so that releasing all next, `together`, costs `spend`.
 
         Losses have the relative sizes `shares`, or are even. For the first batch of a ledger with δ > 0 there is less
-        noise than `split` gives, since the batch is priced by its exact total.
+        noise than by `split_losses`, since the batch is priced by its exact total.
         """
         return self._pricing.noise_for(counts, self.split_losses(counts, spend, shares=shares), spend)
 
     @property
     def _priced_after(self) -> int | None:
-        """The number of entries after which the next batch is priced; None: all."""
+        """Price the next batch as if only this many entries existed; None: use all."""
         return None if self._journal is None else self._journal.priced_after
 
     @property
@@ -141,7 +144,7 @@ class Plan:
     """Releases that were charged at once, before the first read, and are read in this order.
 
     Distance, `reads`, mechanism and loss of each are fixed by the charge; the value may depend on earlier answers. So
-    they are one batch, also for guarantees over patterns of gaps (docs/proofs/ground_truth.md, section 4).
+    guarantees that need one batch fixed in advance apply (docs/proofs/ground_truth.md, section 4).
     """
 
     def __init__(
@@ -174,7 +177,7 @@ class Plan:
 
     def _draw(self, value: Private[Any, Any], request: Request, number: int) -> Released[Any]:
         """Open the sealed value and add noise."""
-        return Released(request.mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 the one place that opens a value
+        return Released(request.mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 the one place that starts an opening
 
     def _take_request(self, value: Private[Any, Any]) -> tuple[Request, int]:
         """The next request and its entry, removed from the plan before the read, under a lock."""

@@ -93,8 +93,8 @@ class Ledger(LedgerGuarantees):
         """Open the ledger of this table, or create it if there is none.
 
         `gaps` defines a gap in each column for this reading. A new ledger states it in its header. The header of an
-        existing ledger may define the gaps of a column differently, or not at all. Releases that leave out rows with
-        such a gap then count as reading every row in guarantees for the complete data.
+        existing ledger may define the gaps of a column differently, or not at all. Guarantees for the complete data
+        then treat releases that leave out rows with such a gap as if they read every row.
         """
         path = Path(path)
         check_has_budget(path, budget)
@@ -228,7 +228,7 @@ class Ledger(LedgerGuarantees):
     def share(self, spend: Spend) -> Loss:
         """A `spend` as a loss: "10%" of the whole budget, or a loss, which is returned unchanged.
 
-        The percentage that `percentages` gives as left means everything that is left.
+        Asking for the printed remaining percentage (`percentages`) spends all that is left.
         """
         share = share_of(self.capacity, spend)
         if isinstance(spend, Loss):
@@ -293,7 +293,7 @@ class Ledger(LedgerGuarantees):
         """
         if not entries:
             return []
-        self.register_files()  # before the lock below: a process with a register's lock may wait for that of a ledger
+        self.register_files()  # lock order is register, then ledger; the reverse could deadlock
         to = entries[0].to
         with ledger_file.locked_ledger(self._path) as read_lines:
             self._add_lines(read_lines(self._seen))

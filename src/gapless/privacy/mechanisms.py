@@ -25,7 +25,7 @@ R_co = TypeVar("R_co", bound=Numbers, covariant=True)
 
 # A calibrated scale is rounded up by this factor, so that its recomputed loss never exceeds the target.
 _ROUND_UP = 1 + 1e-13
-# The ε of a choice is increased by these errors of rounded scores (docs/proofs/scores.md).
+# Margins added to the ε of a choice for the rounding of scores (docs/proofs/scores.md).
 _RELATIVE_ERROR, _ABSOLUTE_ERROR = 2.0**-20, 2.0**-22
 _LARGEST_EXACT = 2**53  # whole numbers up to here are exact floats
 
@@ -169,7 +169,7 @@ class DiscreteGaussian(RecordedMechanism):
 
     @property
     def noise_std(self) -> float:
-        """The standard deviation of the noise (never above the parameter)."""
+        """An upper bound on the standard deviation of the noise: `std`."""
         return self.std
 
     def loss(self, distance: L2, order: float) -> Loss:
@@ -206,7 +206,7 @@ class KNorm(_PureNoise[L2]):
     """
 
     distance_kind: ClassVar = L2
-    description: ClassVar[str] = "whole numbers, by the length of the whole vector, are added to coefficients"
+    description: ClassVar[str] = "whole-number noise, scaled to the vector's L2 sensitivity, is added to coefficients"
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""
@@ -222,8 +222,8 @@ class ExponentialChoice(_ScaledMechanism):
 
     Notation: :math:`b` is `scale`, :math:`\Delta_\infty` is `distance.at_most`, how far each score can move.
     Guarantee: ε-DP, and ε²/8-zCDP because log-probabilities move within a range of ε (Cesar and Rogers
-        2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴; ε is raised by a part in 2²⁰ and by
-        2⁻²² for that and for float errors in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
+        2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴. To cover this and float errors in the
+        scores, the charged ε is ε(1 + 2⁻²⁰) + 2⁻²². Proved in docs/proofs/exponential_choice.md, attacked by
         tests/audit/test_mechanisms.py.
     Edge cases: one candidate is chosen for certain; scores that are not numbers are refused.
     References: McSherry and Talwar 2007; Cesar and Rogers 2021.

@@ -100,7 +100,7 @@ class Pricing(Protocol):
         """The price of these releases; `together` if their noise is fixed before the first of them is read."""
 
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
-        """The losses of releases with these `reads` that cost `spend` in all, of relative size `weights` of mean 1."""
+        """One loss for each release, proportional to `weights` (mean 1), so that all together cost `spend`."""
 
     def noise_for(
         self,
@@ -108,7 +108,7 @@ class Pricing(Protocol):
         parts: Sequence[Loss],
         spend: Loss,  # noqa: ARG002 the parts have this cost
     ) -> list[CountNoise]:
-        """The least noise with which counts, priced together, cost `spend`; by default that of the losses `parts`."""
+        """The least noise at which these counts together cost `spend`. Default: each is calibrated to its part."""
         return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
 
     def after(self, entries: Sequence[Entry]) -> Pricing:
@@ -131,7 +131,7 @@ class RenyiFilter(Pricing):
     Attributes:
         capacity: the whole budget as a loss.
         total: the exact sum of all losses.
-        first: the releases that were priced together, and their price.
+        first_batch: the releases that were priced together, and their price.
     """
 
     capacity: Loss
@@ -152,7 +152,7 @@ class RenyiFilter(Pricing):
         return sum((loss for loss, _ in charges), Loss(0.0, self.capacity.order))
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 adds up either way
-        """The sum of the losses, also of a later batch that is fixed in advance."""
+        """The sum of the losses. `together` changes nothing here: only a first batch is cheaper."""
         losses = tuple(request.loss(self.capacity.order) for request in requests)
         return Price(tuple(requests), self.cost([(loss, None) for loss in losses]), losses)
 
@@ -163,7 +163,7 @@ class RenyiFilter(Pricing):
     def after(self, entries: Sequence[Entry]) -> RenyiFilter:
         """The filter with further losses added."""
         if any(entry.together for entry in entries):
-            raise ValueError("was changed: a later batch is priced together")
+            raise ValueError("was changed: entries after the first batch are marked as priced together")
         return self.add_losses(entries)
 
     def add_losses(self, entries: Sequence[Entry]) -> RenyiFilter:

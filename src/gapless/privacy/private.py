@@ -1,8 +1,8 @@
 """Sealed values, their distances, and released values.
 
-Only the package `data/` makes sealed values from sealed values, with the key of their ledger. Every call of `transform`
-needs a proof of its distance and a property test. It is not a method of `Private`, so that user code cannot give a
-sealed value another distance.
+Only the package `data/` derives sealed values from others; this needs the ledger's key. Every call of `transform` needs
+a proof of its distance and a property test. It is not a method of `Private`, so that user code cannot give a sealed
+value another distance.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class L1(L2):
 
 @dataclass(frozen=True, slots=True)
 class LinfByGroup(Linf):
-    """For a matrix with one row of numbers for each group: the L∞ change of each row, summed over the rows.
+    """For a matrix with a line of numbers for each group: the largest change in each line, summed over lines.
 
-    A row of the table is in one group, so adding or removing it changes one row of the matrix.
+    A row of the table is in one group, so adding or removing it changes one line of the matrix.
     """
 
 
@@ -111,9 +111,10 @@ class Sealed:
 class Private(Sealed, Generic[T_co, D_co]):
     """A sealed value with its distance (sensitivity) and the rows that it reads.
 
-    The value is not computed before a ledger has been charged for it. It cannot be modified: `transform` makes a new
-    value with another distance, and needs the ledger's key. This prevents access by accident or habit, not by a
-    determined programmer in the same process, whom Python cannot stop.
+    The value is computed when it is opened, after its charge, or with another value of the same pass over the rows
+    (`PrivateTable.marginals`). Its attributes are read-only: `transform` makes a new value with another distance, and
+    needs the ledger's key. This prevents access by accident or habit, not by a determined programmer in the same
+    process, whom Python cannot stop.
     """
 
     __slots__ = ("__compute", "__distance", "__key", "__reads")
@@ -131,7 +132,7 @@ class Private(Sealed, Generic[T_co, D_co]):
 
     @property
     def reads(self) -> Columns | None:
-        """The columns on which a row must be observed to be read at all; None: every row is read."""
+        """A row with a gap in one of these columns does not affect the value; None: every row may."""
         return self.__reads
 
     def _check(self, key: Key) -> None:
@@ -155,7 +156,7 @@ def describe_reads(reads: Columns | None) -> str:
 
 
 def check_sealed(value: object, key: Key) -> None:
-    """Refuse a value that this key does not open; by exact class, since another class would receive the key."""
+    """Refuse a value that this key does not open. Only the exact class: a subclass could override `_check`."""
     if type(value) is not Private:
         raise SealedError(f"a {type(value).__name__} is not a sealed value", hint="pass a value of this ledger's table")
     value._check(key)  # noqa: SLF001 same module

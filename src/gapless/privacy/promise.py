@@ -159,7 +159,7 @@ def stability_cost(epsilon: float, delta: float = 0.0, *, changed: int, rho: flo
               \rho \mapsto c^2 \rho
 
     A calculator, and a warning: δ does not stay as it is. Nothing in gapless is accounted for in this way, because a
-    filling that lets one row change others has no bound c that holds for all tables (PRIVACY E).
+    filling that lets one row change others has no bound c that holds for all tables.
 
     Args:
         epsilon: of the mechanism, for one row added or removed.

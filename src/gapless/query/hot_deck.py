@@ -1,4 +1,4 @@
-"""Hot-deck imputation: gaps are filled from rows of the same class, each donating a limited number of times (F7)."""
+"""Hot-deck imputation: gaps are filled from rows of the same class, each donating a limited number of times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nearest-neighbour imputation with noise by smooth sensitivity: [KNN] with the corrections of PRIVACY F."""
+"""Nearest-neighbour imputation with noise by smooth sensitivity: [KNN], corrected (docs/proofs/neighbours.md)."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Measurements:
         """The tables, scaled to a common total.
 
         Where rows with gaps are left out, tables have different totals. Counts and noise are scaled by N / n, with n
-        the noisy total of the table (PRIVACY C4). This is free, and unbiased if gaps are completely at random.
+        the noisy total of the table. This is free, and unbiased if gaps are completely at random.
         """
         if self.extended:
             return list(self.tables)

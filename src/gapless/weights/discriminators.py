@@ -59,9 +59,9 @@ class LogisticWeights:
         docs/proofs/weights.md, attacked by tests/audit/test_weights.py.
 
     Args:
-        noise: "gaussian"; for pure budgets too "knorm", noise by the length of the whole vector, or "laplace", noise on
-            each coefficient, which is more of it. With δ > 0 Gaussian noise is the least, unless there are hardly any
-            coefficients.
+        noise: "gaussian"; for pure budgets too "knorm", noise scaled to the L2 sensitivity of the vector, or "laplace",
+            noise on each coefficient, which is more of it. With δ > 0 Gaussian noise is the least, unless there
+            are hardly any coefficients.
         debias: divide by the mean of what noise does to each weight.
         regularization: Λ, a public number; more of it means less noise and coefficients closer to 0. By default a tenth
             of the number of synthetic rows, the λ = 0.1 of [IW].

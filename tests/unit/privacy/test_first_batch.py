@@ -449,7 +449,7 @@ def test_only_the_first_batch_may_be_priced_together(tmp_path):
             if number == 4:
                 content.update(changed)
 
-        with pytest.raises(LedgerError, match=r"a later batch is priced together|states less"):
+        with pytest.raises(LedgerError, match=r"entries after the first batch are marked|states less"):
             Ledger.open(rewritten(table.ledger.path, change))
 
     def odd(number, content):
@@ -473,7 +473,7 @@ def test_a_later_batch_is_not_taken_for_the_first_by_who_has_seen_the_first(tmp_
     assert content["loss"] < batch.loss
     seal_of(path).unlink()
     path.write_text(before + json.dumps(content) + "\n")
-    with pytest.raises(LedgerError, match="a later batch is priced together"):
+    with pytest.raises(LedgerError, match="entries after the first batch are marked"):
         reader.refresh()
 
 

@@ -7,7 +7,7 @@ log odds z:
 .. math:: \tilde g = \sum_{\text{private } x \text{ in the sample}} -\sigma(-z(x))\,\nabla z(x)\ \text{(clipped)}
           + \text{noise} + \sum_{\text{public } x \text{ in a batch}} \sigma(z(x))\,\nabla z(x)
 
-Public rows are added between steps, where everything is public: they need neither clipping nor noise (PRIVACY G2).
+Public rows are added between steps, where everything is public: they need neither clipping nor noise.
 """
 
 from __future__ import annotations

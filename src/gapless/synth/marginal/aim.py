@@ -56,7 +56,7 @@ class AIM(Synthesizer):
             one-way marginals.
         cap_cells: the largest junction tree, in cells.
 
-    References: McKenna, Mullins, Sheldon, Miklau 2022; the score is self-normalised (PRIVACY C3).
+    References: McKenna, Mullins, Sheldon, Miklau 2022; the score is self-normalised (docs/proofs/scores.md, section 2).
     """
 
     name = "aim"

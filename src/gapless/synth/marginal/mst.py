@@ -19,24 +19,24 @@ from gapless.synth.marginal.selection import MarginalSelection, within_cap
 class MST(Synthesizer):
     r"""A maximum spanning tree of pairs of columns: fast, and accurate where few pairs matter.
 
-    The budget is split into three equal parts:
+    1. Measure in one batch, with a third of the budget: the one-way marginal of every column; the pairs of columns that
+       a rule between rows relates; and the number of rows, unless `missing` counts every row anyway.
+    2. Choose pairs that connect the columns, one at a time, with the exponential mechanism and a third of the budget.
+       The score of a pair is `Workload.conditional_misfit` against the model of step 1: for each of its two columns,
+       half the L1 distance between the observed counts and those predicted from that column; the smaller of the two.
+    3. Measure the chosen pairs with all that is left: two-way marginals, with gap states if `missing` counts them.
 
-    1. Measure the one-way marginal of every column.
-    2. Choose pairs that connect the columns, one at a time, with the exponential mechanism. The score of a pair is the
-       L1 distance between its observed counts and those of independent columns.
-    3. Measure the two-way marginals of the chosen pairs, with gap states if `missing` counts them.
+    The score uses observed cells only. Pairs related only through their gaps are not preferred: measuring them would
+    not improve the completion.
 
-    The score uses observed cells only. A tree has few pairs. A pair in which only the gaps depend on the other column
-    is not worth one of them: the completion of gaps would have nothing to correct.
-
-    Guarantee: the releases are one batch of one-way marginals, at most d - 1 choices for d columns, and one batch of
-    two-way marginals. Each choice depends on the earlier ones, so they compose adaptively.
+    Guarantee: the releases are one batch, at most d - 1 choices for d columns, and another batch. Each choice depends
+    on the earlier ones, so they compose adaptively.
 
     Args:
         missing: how to treat gaps.
         cap_cells: the largest pair that may be measured, in cells.
 
-    References: McKenna, Miklau, Sheldon 2021. The score is `Workload.conditional_misfit`, self-normalised (PRIVACY C3).
+    References: McKenna, Miklau, Sheldon 2021; for the score docs/proofs/scores.md, section 2a.
     """
 
     name = "mst"

@@ -50,8 +50,8 @@ class PrivBayes(Synthesizer):
     With `missing=Observed()` it is the PrivBayesE of [MD]: a table counts the rows observed on its columns, and gives
     only the distribution of X given Π. With `Extended()` every row counts.
 
-    Guarantee: 1 % of the budget pays for the number of rows, 20 % for the choices (PRIVACY C1), and the rest for one
-        table per column. Half of the rest goes to pairs within these, if there are any. Shares are equal (C2).
+    Guarantee: 1 % of the budget pays for the number of rows, 20 % for the choices, and the rest for one
+        table per column. Half of the rest goes to pairs within these, if there are any. Shares are equal.
 
     Args:
         missing: how to treat gaps.
