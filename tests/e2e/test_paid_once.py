@@ -71,7 +71,7 @@ def model(synthesizer, schema=SCHEMA):
 
     def act(table):
         found = synthesizer.fit(table, spend=table.ledger.share("90%"))
-        critic = None if found.critic is None else found.critic.numbers.tolist()
+        critic = None if found.critic is None else found.critic.weights.tolist()
         return found.sample(60, seed=1).to_polars().rows(), found.facts, found.total, critic
 
     return call(f"{type(synthesizer).__name__}.fit", act, schema)

@@ -28,7 +28,7 @@ def missed(text, budget, rows, source, seed):
     """How many of the intervals miss the answer without noise."""
     asked = parse_question(text).compile(SCHEMA)
     xs = np.random.default_rng(seed).binomial(20, 0.3, rows)
-    sums = asked.contribution.total({"x": xs, "g": xs % 2}, rows)
+    sums = asked.contribution.total({"x": xs, "g": xs % 2})
     mechanism = for_counts(budget.capacity, L1(asked.contribution.unit))
     noise = Noise.of(mechanism, asked.contribution.unit)
     truth = asked.estimand.estimate(sums / asked.contribution.unit)

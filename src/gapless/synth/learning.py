@@ -65,7 +65,7 @@ def bins_for(rows: float, loss: Loss, protect: Rows, columns: int) -> int:
 def hierarchy_levels(cells: int, others: int) -> list[Integers]:
     """Return the node of each cell on every level, the coarsest level first; `others` are separate nodes.
 
-    >>> [level.tolist() for level in levels(6, 1)]
+    >>> [level.tolist() for level in hierarchy_levels(6, 1)]
     [[0, 0, 0, 0, 1, 1, 2], [0, 1, 2, 3, 4, 5, 6]]
     """
     found = []
@@ -81,7 +81,7 @@ def hierarchy_levels(cells: int, others: int) -> list[Integers]:
 def level_counts(cells: Floats, tables: Sequence[Floats]) -> list[Floats]:
     """Sum the counts of cells on every level of a hierarchy with tables of these sizes, the coarsest first.
 
-    >>> [counts.tolist() for counts in sums_of_levels(np.array([1, 0, 0, 0, 0, 2]), [np.zeros(2), np.zeros(6)])]
+    >>> [counts.tolist() for counts in level_counts(np.array([1, 0, 0, 0, 0, 2]), [np.zeros(2), np.zeros(6)])]
     [[1.0, 2.0], [1.0, 0.0, 0.0, 0.0, 0.0, 2.0]]
     """
     return [
