@@ -194,7 +194,7 @@ WRONG = {
         2,
         "cannot be filled for a quantile Try: pass --missing drop, or ask for a mean",
     ),
-    "bounds reversed": ((*ASK, "mean(income, 9, 1)"), 2, "bounds (9, 1) are empty"),
+    "bounds reversed": ((*ASK, "mean(income, 9, 1)"), 2, "got bounds (9, 1)"),
     "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: drop, knn, hot-deck"),
     "knn without columns": (
         (*ASK, "count()", "--missing", "knn"),

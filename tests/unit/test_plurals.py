@@ -42,26 +42,27 @@ NEVER_ONE = {
     ("model/message_passing.py", "tree.cells_of(out)"),
     ("synth/marginal/mixture_fit.py", "observed"),
     ("synth/marginal/mixture_model.py", "prod(shape)"),
-    ("synth/marginal/bayesian_network.py", "price"),
+    ("synth/marginal/bayesian_network.py", "tree_cells"),
     ("privacy/budget.py", "self.at_most"),  # one row is told as such
     ("privacy/promise.py", "len(batch.parts)"),
     ("privacy/sgd.py", "program.numbers"),  # parameters of a network
     ("privacy/teachers.py", "program.teachers"),
-    ("query/compiled.py", "many"),  # above a cap
+    ("query/compiled.py", "count"),  # above a cap
     ("query/compiled.py", "column.size"),
     ("query/hot_deck.py", "size"),
     ("query/hot_deck.py", "self.limit"),
     ("query/knn.py", "self.neighbors"),
-    ("query/quantiles.py", "len(self.numbers.values)"),
+    ("query/quantiles.py", "cells"),
+    ("query/quantiles.py", "scores"),
     ("report/statement.py", "len(copies)"),  # at least two
     ("schema/columns.py", "len(self.levels)"),  # above a cap
     ("synth/adversarial/gan.py", "cells"),
-    ("synth/marginal/aim.py", "price"),
+    ("synth/marginal/aim.py", "needed"),
     ("synth/copies.py", "self.many"),
     ("synth/fitted.py", "soft[rule].share"),
     ("synth/fitting.py", "level.max() + 1"),  # at least two; the name of an entry, by which a run is resumed
     ("synth/sequential/kamino.py", "cells"),
-    ("synth/marginal/mixture.py", "sum(fitting.sizes)"),
+    ("synth/marginal/mixture.py", "sum(context.sizes)"),
     ("synth/marginal/mixture.py", "cells"),
     ("synth/marginal/privbayes.py", "self.cap_cells"),
     ("synth/marginal/privbayes.py", "self.data.sizes[view]"),  # merged cells, at least two
@@ -116,7 +117,7 @@ def test_one_pair_of_columns_in_a_private_comparison_is_singular(tmp_path):
     fake = gl.Table.read(pl.DataFrame(rows, schema=["x", "y"], orient="row"), TWO_COLUMNS)
     result = gl.evaluate.compare_private(people, fake, spend=people.ledger.share("50%"))
     assert "distance of 1 pair of columns, corrected for noise" in result["two-way distance"].about
-    assert "distance of 2 columns, noise" in result["one-way distance"].about
+    assert "distance of 2 columns, corrected for noise" in result["one-way distance"].about
     model = gl.Independent().fit(people.select(["x"]), spend=people.ledger.left)
     assert repr(model) == "<FittedModel by independent of 'two': 1 column>"
     assert model.describe().startswith("independent: 1 column of 'two', about 1,000 rows")

@@ -30,7 +30,8 @@ _HEADER = re.compile(
     rb"'fortran_order': (True|False), 'shape': \(([\d, ]{0,400})\), \} *\n",
     re.DOTALL,
 )
-_FILE = "name a .model file that gapless fit wrote, or a release folder"
+_FILE = "load a .model file that gapless fit wrote, or a release folder; copy the file again if it is damaged"
+_MISSING_FILE = "check the path, or write a model file with gapless fit … -o people.model"
 
 
 def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -50,12 +51,14 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         with _Limited(path) as file, zipfile.ZipFile(file) as archive:
             head, arrays = _unpack(archive)
     except FileNotFoundError:
-        raise ModelError(f"there is no model file {path}", hint="run gapless fit … -o people.model") from None
+        raise ModelError(f"there is no model file {path}", hint=_MISSING_FILE) from None
+    except PermissionError:
+        raise ModelError(f"you may not read {path}", hint="check the permissions of the file") from None
     except Exception:  # noqa: BLE001 a damaged archive fails in many ways, and one message says it
         raise ModelError(f"{path} is not a gapless model, or is damaged", hint=_FILE) from None
     version = head["version"]
     if version not in READABLE:
-        older = "fit it again, or use the gapless that wrote it"
+        older = "fit the model again, or load the file with the version of gapless that wrote it"
         raise ModelError(
             f"{path} is a model file of version {version}, and this gapless reads {READABLE[0]} to {READABLE[-1]}",
             hint=older if version < VERSION else "install a newer version of gapless",

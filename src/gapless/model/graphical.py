@@ -231,8 +231,13 @@ def _check(sizes: Sizes, tables: Iterable[tuple[Marginal, np.ndarray]]) -> None:
         raise ModelError(f"every column needs at least one level, got sizes {sizes}", hint="pass sizes of 1 or more")
     for columns, table in tables:
         known = all(0 <= column < len(sizes) for column in columns) and len(set(columns)) == len(columns)
-        if not known or table.shape != tuple(sizes[column] for column in columns):
+        if not known:
+            hint = f"pass different column numbers from 0 to {len(sizes) - 1}"
             raise ModelError(
-                f"a table of shape {table.shape} does not fit columns {columns}",
-                hint=f"pass different columns from 0 to {len(sizes) - 1}, and an axis for each one's levels",
+                f"columns of a table must be different numbers below {len(sizes)}, got {columns}", hint=hint
+            )
+        if table.shape != (shape := tuple(sizes[column] for column in columns)):
+            raise ModelError(
+                f"the table of columns {columns} must have shape {shape}, got {table.shape}",
+                hint="pass a table with one axis for each column, as long as the column has levels",
             )

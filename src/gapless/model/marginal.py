@@ -35,12 +35,14 @@ class Measurement:
     def __post_init__(self) -> None:
         if len(set(self.columns)) != len(self.columns) or self.counts.ndim != len(self.columns):
             raise ModelError(
-                f"a measurement of columns {self.columns} cannot have counts of shape {self.counts.shape}",
+                f"a measurement needs different columns and one axis of counts for each, "
+                f"got columns {self.columns} and counts of shape {self.counts.shape}",
                 hint="pass one axis of counts for each column, and name each column once",
             )
         if not (self.noise_std >= 0 and np.isfinite(self.counts).all()):
+            found = "counts that are not finite" if self.noise_std >= 0 else f"noise_std = {self.noise_std}"
             raise ModelError(
-                f"a measurement of columns {self.columns} needs finite counts and noise_std >= 0, got {self.noise_std}",
+                f"a measurement of columns {self.columns} needs finite counts and noise_std >= 0, got {found}",
                 hint=Hint("pass finite counts, and ", Argument("noise_std"), " of 0 or more"),
             )
         object.__setattr__(self, "noise_std", max(float(self.noise_std), LEAST_NOISE))

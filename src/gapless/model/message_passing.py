@@ -104,7 +104,10 @@ class JunctionTreeInference:
             flat /= total
             np.add(np.log(total), top, out=self.messages[place])
         if self.tables and self.messages[0][0, 0] < 0.1 * _NEVER:
-            raise ModelError("the forbidden cells leave no possible row", hint="check the constraints for conflicts")
+            raise ModelError(
+                "the constraints of the schema forbid every row",
+                hint="remove one of the constraints that contradict each other from the schema",
+            )
         for place, table in enumerate(self.tables):
             for kid in self.tree.children[place]:
                 self.flat[kid] *= sum_out(table, self.links[kid][1]).reshape(-1, 1)

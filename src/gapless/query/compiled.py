@@ -36,6 +36,7 @@ from gapless.query.condition import MAX_VALUES, TRUE, compile_condition, has_man
 from gapless.query.numbers import SQUARE_STEPS, CellNumbers
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
+from gapless.text import listing
 from gapless.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -346,8 +347,9 @@ def check_declared_bins(schema: Schema, names: Sequence[str], what: str) -> None
     for column in (schema[name] for name in names):
         if isinstance(column, BinnedColumn) and has_many_undeclared_bins(column):
             raise QuestionError(
-                f"column {column.name!r} has {column.size:,} cells and no declared bins to {what}",
-                hint=f"declare bins = 10 or edges = […] in the schema, or use a column of at most {MAX_VALUES} values",
+                f"a column to {what} must have declared bins or at most {MAX_VALUES} values, "
+                f"but column {column.name!r} has {column.size:,} values and no bins",
+                hint=f"write bins = 10 or edges = […] for column {column.name!r} in the schema, or use another column",
             )
 
 
@@ -355,6 +357,7 @@ def group_labels(schema: Schema, by: Sequence[str]) -> tuple[tuple[str, ...], ..
     """All combinations of cells of these columns, in the order of the schema."""
     check_declared_bins(schema, by, "group by")
     if (count := math.prod(schema[name].size for name in by)) > MAX_GROUPS:
-        hint = "name fewer columns after by, or declare fewer bins"
-        raise QuestionError(f"{count:,} groups, more than {MAX_GROUPS:,}", hint=hint)
+        hint = "name fewer columns after by, or write fewer bins for them in the schema"
+        groups = f"{count:,} groups by {listing(by)}"
+        raise QuestionError(f"a question may have at most {MAX_GROUPS:,} groups, got {groups}", hint=hint)
     return tuple(product(*(schema[name].cells[: schema[name].size] for name in by)))

@@ -106,7 +106,10 @@ def _comparison(schema: Schema, name: str, sign: str, value: str) -> Truth:
     table = np.full(column.extended_size, UNKNOWN)
     if sign == "is":
         if column.not_applicable is None:
-            raise QuestionError(f"column {name!r} is always applicable", hint=f"write {quote_name(name)} is missing")
+            raise QuestionError(
+                f"column {name!r} is always applicable: the schema declares no code for not applicable",
+                hint=f"write {quote_name(name)} is missing, to ask for gaps",
+            )
         table[: column.size] = np.where(np.arange(column.size) == column.values_size, TRUE, FALSE)
         return table
     for code in column.missing:
@@ -125,7 +128,8 @@ def known_column(schema: Schema, name: str) -> str:
     if name in schema.ignore:
         raise QuestionError(
             f"the schema ignores column {name!r}, so its cells were not read",
-            hint="declare it with levels or bounds; free text cannot be asked about",
+            hint=f"remove {name!r} from ignore in the schema, and declare the column with levels or bounds; "
+            "free text cannot be asked about",
         )
     schema.positions([name])
     return name

@@ -91,13 +91,17 @@ class HotDeck(SingleRelease):
             )
         if both := sorted(set(self.on) & set(columns)):
             raise QuestionError(
-                f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it in on or in columns"
+                f"column {both[0]!r} is in both on and columns, but rows cannot be matched on a column that is filled",
+                hint=Hint(f"leave {both[0]!r} out of ", Argument("on"))
+                | Hint(f"leave {both[0]!r} out of ", Argument("columns")),
             )
         names = (*self.on, *columns)
         schema = table.schema.select(known_column(table.schema, name) for name in names)
         if (size := math.prod(column.extended_size for column in schema.columns)) > MAX_CELLS:
             raise QuestionError(
-                f"the deck has {size:,} combinations, more than {MAX_CELLS:,}", hint="pass fewer columns"
+                f"a deck may have at most {MAX_CELLS:,} combinations of cells, "
+                f"but {listing(names)} have {size:,} combinations",
+                hint="pass fewer columns, or write fewer bins for them in the schema",
             )
         spend = table.ledger.share(spend)
         grant = table.ledger.grant(spend, to="HotDeck.release")
@@ -109,7 +113,7 @@ class HotDeck(SingleRelease):
     def contribution(self, asked: CompiledQuestion) -> RowContribution:
         """What each row adds, on a grid that is fine enough for rounded shares."""
         check_filling(asked, self.on)
-        check_declared_bins(asked.declared_schema, self.on, "match")
+        check_declared_bins(asked.declared_schema, self.on, "match rows on")
         return asked.contribution.scaled(-(-SHARE_GRID // asked.contribution.unit))
 
     def describe(self, asked: CompiledQuestion) -> str:
@@ -138,7 +142,7 @@ class ReleasedDeck:
         asked = question.compile(self.schema, at_full_resolution=False)  # only counts of bins were released
         if not isinstance(question.treatment(asked, filled=True), Drop):
             raise QuestionError(
-                f"a deck cannot answer {question}: it answers only questions about sums",
+                f"a deck answers counts, sums, means, proportions and variances, but not {question}",
                 hint=Hint("use ", Call("people.ask", ...)),
             )
         if question.missing not in (Drop(), self.treatment):

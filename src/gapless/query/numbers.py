@@ -71,10 +71,10 @@ def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) 
         values = np.array(column.levels, dtype=np.float64)
         ends = values, values
     else:
-        scale = ', or declare a scale as type = "integer", or as ordinal with numbers for levels'
+        scale = ', or write kind = "integer" in the schema if its values are numbers'
         sign, more = ("<", " for the share before a day") if isinstance(column, Date | DateTime) else ("==", scale)
         raise QuestionError(
-            f"the cells of column {name!r}, a {column.kind} column, are not numbers",
+            f"this question needs a column of numbers, but column {name!r} has kind {column.kind}",
             hint=f"ask for proportion({quote_name(name)} {sign} …){more}",
         )
     if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
@@ -85,12 +85,13 @@ def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) 
     low, high = float(values.min()), float(values.max())
     if low == high:
         raise QuestionError(
-            f"all cells of column {name!r} have the same number, {low:g}",
-            hint="pass bounds within the bounds of the column, or declare more bins in the schema",
+            f"a question about numbers needs two different ones, but all cells of column {name!r} count as {low:g}",
+            hint="pass bounds within the bounds of the column, or write more bins for the column in the schema",
         )
     if not MIN_RANGE <= high - low < np.inf:  # also refuses a level of NaN
         raise QuestionError(
-            f"the numbers of column {name!r}, from {low:g} to {high:g}, cannot be put on a grid",
-            hint=f"pass bounds at least {MIN_RANGE:g} apart, or levels that are finite numbers",
+            f"the numbers of column {name!r} must be finite, and their range at least {MIN_RANGE:g}, "
+            f"got {low:g} to {high:g}",
+            hint=f"pass bounds at least {MIN_RANGE:g} apart, or write finite numbers as levels in the schema",
         )
     return CellNumbers(name, values, ends, low, high, about)

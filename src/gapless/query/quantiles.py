@@ -102,5 +102,5 @@ class QuantileRelease:
             raise QuestionError(
                 f"a quantile over {cells:,} cells in {plural(groups, 'group')} needs {scores:,} scores, "
                 f"more than {MAX_SCORES:,} scores",
-                hint="choose fewer groups, or write narrower bounds for the column in the schema",
+                hint="name fewer columns after by, or write narrower bounds for the column in the schema",
             )

@@ -157,7 +157,7 @@ class Proportion(Question):
         Question.__post_init__(self)
         object.__setattr__(self, "event", parse_condition(self.of))
         if isinstance(self.event, Always):
-            raise QuestionError("a proportion needs a condition, and it is empty", hint=CONDITION_HINT)
+            raise QuestionError("a proportion needs a condition, but the condition is empty", hint=CONDITION_HINT)
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:
         return proportion_estimand(self.event, schema), ""
@@ -245,7 +245,7 @@ class Quantile(Question):
         if not (is_number(self.q) and 0 < self.q < 1):
             percent = f"{self.q / 100:g} for {self.q:g} %, " if is_number(self.q) and 1 < self.q < 100 else ""
             hint = f"pass a share between 0 and 1: {percent}0.5 for the median"
-            raise QuestionError(f"q = {self.q!r}, but it must be between 0 and 1", hint=hint)
+            raise QuestionError(f"q must be between 0 and 1, got {self.q!r}", hint=hint)
 
     def treatment(self, asked: CompiledQuestion, *, filled: bool) -> QuantileRelease:
         """The release of a quantile. Refuses treatments that fill gaps."""
@@ -257,8 +257,8 @@ class Quantile(Question):
         numbers = cell_numbers(asked.schema, self.column, None)
         if (np.diff(numbers.values) <= 0).any():
             raise QuestionError(
-                f"the levels of column {self.column!r} do not rise",
-                hint="ask for a mean, or declare levels in rising order",
+                f"a quantile needs levels in rising order, but the levels of column {self.column!r} do not rise",
+                hint="write the levels in rising order in the schema, or ask for a mean",
             )
         return QuantileRelease(numbers, Fraction(float(self.q)).limit_denominator(MOST_QUANTILE_PARTS))
 
@@ -307,7 +307,8 @@ def _checked_bounds(bounds: Bounds) -> Bounds:
         )
     if not bounds[0] < bounds[1]:
         raise QuestionError(
-            f"bounds ({bounds[0]:g}, {bounds[1]:g}) are empty", hint="pass the lower bound first, such as (0, 100)"
+            f"the first bound must be below the second, got bounds ({bounds[0]:g}, {bounds[1]:g})",
+            hint="pass the lower bound first, such as (0, 100)",
         )
     return float(bounds[0]), float(bounds[1])
 

@@ -15,7 +15,7 @@ from gapless.privacy import L1, Grant, Loss, Private, for_counts
 from gapless.query.answers import Answer, Noise
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.condition import known_column
-from gapless.text import listing, plural
+from gapless.text import listing, plural, repeated
 from gapless.types import Integers
 
 INTERVAL_NOTE = (
@@ -202,9 +202,12 @@ def guarantee_text(table: PrivateTable) -> str:
 def checked_names(names: Sequence[str], key: str) -> tuple[str, ...]:
     """Check a list of columns, and return it as a tuple."""
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise QuestionError(f"{key} is {names!r}", hint=Hint("pass a list of columns: ", Argument(key, ["age", "sex"])))
+        raise QuestionError(
+            f"{key} must be a list of column names, got {names!r}",
+            hint=Hint("pass a list of columns: ", Argument(key, ["age", "sex"])),
+        )
     if len(set(names)) < len(names):
-        raise QuestionError(f"{key} names a column twice", hint="name each column once")
+        raise QuestionError(f"{key} names column {repeated(names)[0]!r} twice", hint="name each column once")
     return tuple(names)
 
 
@@ -215,10 +218,12 @@ def check_filling(asked: CompiledQuestion, matching: Sequence[str]) -> None:
     if both := sorted(set(asked.targets) & set(matching)):
         raise QuestionError(
             f"the question fills the gaps of {both[0]!r}, so rows cannot be matched on it",
-            hint=Hint("use other columns to match rows") | Hint("pass ", Argument("missing", Call("Drop"))),
+            hint=Hint(f"leave {both[0]!r} out of ", Argument("on"))
+            | Hint("pass ", Argument("missing", Call("Drop")), " to fill no gaps"),
         )
     if both := sorted(set(asked.targets) & asked.gap_columns):
         raise QuestionError(
-            f"the question reads the values of {both[0]!r} and tests its gaps, which would be filled",
-            hint=Hint("ask two questions") | Hint("pass ", Argument("missing", Call("Drop"))),
+            f"the question reads values of {both[0]!r}, whose gaps are to be filled, and also tests for these gaps",
+            hint=Hint("ask about values and about gaps in two questions")
+            | Hint("pass ", Argument("missing", Call("Drop")), " to fill no gaps"),
         )

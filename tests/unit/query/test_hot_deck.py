@@ -62,7 +62,7 @@ def test_a_released_deck_answers_for_free(table):
     assert repr(deck) == str(deck) == "<ReleasedDeck of children, sex by age; entry 1>"
     for wrong, note in (
         (gl.Mean("income"), "no column 'income'"),
-        (gl.Median("children"), r"a deck cannot answer median\(children\)"),
+        (gl.Median("children"), r"a deck answers counts, .*, but not median\(children\)"),
         ("mean(children)", "is not a question"),
         (gl.Mean("children", missing=gl.Knn(on=["age"])), "this deck fills gaps by HotDeck"),
         (gl.Mean("children", missing=gl.HotDeck(on=["age"], limit=2)), "this deck fills gaps by HotDeck"),
@@ -73,7 +73,7 @@ def test_a_released_deck_answers_for_free(table):
 
 def test_a_deck_that_is_too_large_or_matched_on_what_it_fills_is_refused(table):
     spend = table.ledger.share("10%")
-    with pytest.raises(QuestionError, match="name it in on or in columns"):
+    with pytest.raises(QuestionError, match="is in both on and columns"):
         gl.HotDeck(on=["age"]).release(table, ["age"], spend=spend)
     with pytest.raises(QuestionError, match="columns is empty"):
         gl.HotDeck(on=["age"]).release(table, [], spend=spend)
@@ -81,7 +81,9 @@ def test_a_deck_that_is_too_large_or_matched_on_what_it_fills_is_refused(table):
     other = private(
         pl.DataFrame({f"x{i}": [1] for i in range(4)}), wide, table.ledger.path.parent, budget=gl.Budget(1.0, 0)
     )
-    with pytest.raises(QuestionError, match="the deck has 100,000,000 combinations"):
+    with pytest.raises(
+        QuestionError, match=r"at most 4,000,000 combinations of cells, but .* have 100,000,000 combinations"
+    ):
         gl.HotDeck(on=["x0", "x1", "x2"]).release(other, ["x3"], spend=other.ledger.left)
     assert not table.ledger.entries
     assert not other.ledger.entries

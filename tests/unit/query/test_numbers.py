@@ -33,7 +33,7 @@ def test_ordinal_scales_with_numbers_for_levels_can_be_averaged(tmp_path):
         assert ask(table, "mean(s)").estimate == pytest.approx(8 / 3)
         assert ask(table, "median(s)").estimate == 2
     for column in (gl.Ordinal("s", ["1", "2"]), gl.Categorical("s", ["1", "2"])):
-        with pytest.raises(QuestionError, match='or declare a scale as type = "integer"'):
+        with pytest.raises(QuestionError, match='or write kind = "integer" in the schema'):
             gl.Mean("s").compile(gl.Schema("t", [column]))
 
 

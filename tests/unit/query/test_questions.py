@@ -91,15 +91,15 @@ BAD = {
     "free text": (lambda: gl.Count(where="notes == 'x'"), "free text cannot be asked about"),
     "free text by": (lambda: gl.Count(by="notes"), "free text cannot be asked about"),
     "free text mean": (lambda: gl.Mean("notes"), "free text cannot be asked about"),
-    "mean of words": (lambda: gl.Mean("sex"), "the cells of column 'sex', a categorical column, are not numbers"),
+    "mean of words": (lambda: gl.Mean("sex"), "needs a column of numbers, but column 'sex' has kind categorical"),
     "mean of dates": (
         lambda: gl.Mean("born"),
-        "a date column, are not numbers\n  Try: ask for proportion(born < …) for the share before",
+        "has kind date\n  Try: ask for proportion(born < …) for the share before",
     ),
-    "bounds reversed": (lambda: gl.Mean("age", bounds=(90, 10)), "bounds (90, 10) are empty"),
-    "bounds equal": (lambda: gl.Sum("age", bounds=(9, 9)), "bounds (9, 9) are empty"),
-    "bounds outside": (lambda: gl.Sum("age", bounds=(200, 300)), "have the same number, 200"),
-    "bounds too narrow": (lambda: gl.Sum("age", bounds=(5e-324, 1e-323)), "cannot be put on a grid"),
+    "bounds reversed": (lambda: gl.Mean("age", bounds=(90, 10)), "must be below the second, got bounds (90, 10)"),
+    "bounds equal": (lambda: gl.Sum("age", bounds=(9, 9)), "must be below the second, got bounds (9, 9)"),
+    "bounds outside": (lambda: gl.Sum("age", bounds=(200, 300)), "count as 200"),
+    "bounds too narrow": (lambda: gl.Sum("age", bounds=(5e-324, 1e-323)), "range at least"),
     "bounds no numbers": (
         lambda: gl.Sum("age", bounds=("a", "b")),
         "bounds must be two finite numbers, not ('a', 'b')",
@@ -118,12 +118,12 @@ BAD = {
     "by is a number": (lambda: gl.Count(by=3), "a list of columns"),
     "by names a column twice": (lambda: gl.Count(by=["sex", "sex"]), "name each column once"),
     "by has no column": (lambda: gl.Count(by=[]), "by is an empty list"),
-    "a median of words": (lambda: gl.Median("sex"), "are not numbers"),
-    "a median of dates": (lambda: gl.Median("born"), "are not numbers"),
+    "a median of words": (lambda: gl.Median("sex"), "needs a column of numbers"),
+    "a median of dates": (lambda: gl.Median("born"), "needs a column of numbers"),
     "a median of a list": (lambda: gl.Median(["age"]), "pass the name of one column"),
     "an unknown median": (lambda: gl.Median("incme"), "no column 'incme'"),
     "a median of free text": (lambda: gl.Median("notes"), "free text cannot be asked about"),
-    "a quantile of all": (lambda: gl.Quantile("age", 1), "q = 1"),
+    "a quantile of all": (lambda: gl.Quantile("age", 1), "q must be between 0 and 1, got 1"),
     "a quantile in percent": (
         lambda: gl.Quantile("age", 90),
         "pass a share between 0 and 1: 0.9 for 90 %, 0.5 for the median",
@@ -142,7 +142,7 @@ BAD = {
     "unknown cells": (lambda: gl.Mean("income", missing=gl.HotDeck(on=["hour"])), "no column 'hour'"),
     "gaps and values": (
         lambda: gl.Mean("income", where="income is missing", missing=gl.HotDeck(on=["age"])),
-        "reads the values of 'income' and tests its gaps",
+        "reads values of 'income', whose gaps are to be filled, and also tests for these gaps",
     ),
 }
 

@@ -88,7 +88,7 @@ def test_a_model_of_a_test_stays_one_in_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("version", "hint"),
     [
-        (1, "fit it again, or use the gapless that wrote it"),
+        (1, "fit the model again, or load the file with the version of gapless that wrote it"),
         (archive.VERSION + 1, "install a newer version of gapless"),
     ],
 )
