@@ -36,9 +36,11 @@ def check_writable(path: Path, *, distinct_from: Iterable[Path | None] = (), mus
         must_not_exist: refuse an existing file as well.
     """
     if any(_is_same_file(path, other) for other in distinct_from if other is not None):
-        raise ReadError(f"{path} would overwrite another file of this command", hint="choose another name")
+        wrong = f"the output {path} would overwrite another file of this command"
+        raise ReadError(wrong, hint="choose another name for the output")
     if must_not_exist and os.path.lexists(path):
-        raise ReadError(f"{path} exists and is not overwritten", hint="choose another name")
+        hint = "choose another name, or move the existing file away"
+        raise ReadError(f"{path} exists and is not overwritten", hint=hint)
     _make_temporary_folder(path).rmdir()
 
 
@@ -59,7 +61,9 @@ def write_atomically(path: Path) -> Iterator[Path]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise ReadError(
             f"cannot write {path}: {error.strerror or error}",
-            hint="remove files to make space on the disk; the old file is intact" if full else "choose another path",
+            hint="remove files to make space on the disk; the old file is intact"
+            if full
+            else "choose a path that you can write to",
         ) from None
     finally:
         with contextlib.suppress(OSError):
@@ -189,7 +193,8 @@ def read_limited(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
         with path.open("rb") as file:
             return read_rest(file, most)
     except ValueError:
-        raise ReadError(f"{path} is larger than {most // MEGABYTE} MB", hint="pass a smaller file") from None
+        hint = "check that the path names the right file"
+        raise ReadError(f"{path} is larger than {most // MEGABYTE} MB, the limit for such files", hint=hint) from None
 
 
 def read_rest(file: IO[bytes], most: int) -> bytes:

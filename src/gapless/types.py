@@ -71,12 +71,13 @@ def whole(name: str, value: object, *, error: type[GaplessError], least: int = 0
 
     >>> whole("limit", 0, error=GaplessError, least=1)
     Traceback (most recent call last):
-    gapless.errors.GaplessError: limit = 0
+    gapless.errors.GaplessError: limit = 0, but limit must be a whole number of at least 1
       Try: pass a whole number of at least 1
     """
     if not is_whole(value, least=least, most=math.inf if most is None else most):
         possible = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise error(f"{name} = {value!r}", hint=f"pass a whole number {possible}")
+        wrong = f"{name} = {value!r}, but {name} must be a whole number {possible}"
+        raise error(wrong, hint=f"pass a whole number {possible}")
     return int(value)
 
 
@@ -87,13 +88,14 @@ def number(
 
     >>> number("rate", 0, 0, 1, "(]", error=GaplessError, example=0.1)
     Traceback (most recent call last):
-    gapless.errors.GaplessError: rate = 0
+    gapless.errors.GaplessError: rate = 0, but rate must be in (0, 1]
       Try: pass a number in (0, 1], such as 0.1
     """
     excluded = [bound for bound, end in zip((low, high), ends, strict=True) if end in "()"]
     if not (is_number(value) and low <= value <= high and value not in excluded):
         interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
-        raise error(f"{name} = {value!r}", hint=f"pass a number in {interval}, such as {example:g}")
+        wrong = f"{name} = {value!r}, but {name} must be in {interval}"
+        raise error(wrong, hint=f"pass a number in {interval}, such as {example:g}")
     return float(value)
 
 

@@ -193,7 +193,11 @@ class Parser:
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
-            raise QuestionError(f"{text!r} is not a condition", hint='pass a text, such as "age >= 20 and sex == F"')
+            shown = repr(text) if isinstance(text, int | float) else f"a {type(text).__name__}"  # never a table
+            raise QuestionError(
+                f"{shown} is not a condition, which must be a text",
+                hint='pass a text, such as "age >= 20 and sex == F"',
+            )
         if len(text) > MAX_LENGTH:
             raise QuestionError(f"the text has more than {MAX_LENGTH} characters", hint="write a shorter text")
         self.text = text
@@ -257,7 +261,8 @@ class Parser:
         """A condition: conjunctions joined by `or`."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise QuestionError(f"more than {MAX_DEPTH} nested parentheses", hint="write fewer parentheses")
+            wrong = f"the condition has more than {MAX_DEPTH} nested parentheses"
+            raise QuestionError(wrong, hint="remove parentheses that are not needed, or ask several questions")
         parts = self.separated(self._conjunction, "or")
         self._depth -= 1
         return parts[0] if len(parts) == 1 else Or(tuple(parts))

@@ -13,6 +13,7 @@ from gapless.errors import SchemaError
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import Boolean, Column, Ordinal, as_text
 from gapless.schema.numeric import TINY, BinnedColumn
+from gapless.text import listing
 
 TOLERANCE = 1e-9  # of the narrowest bin: a value this near to an edge counts as the edge
 FIRST_DAY = {"year": (re.compile(r"\d{4}"), "-01-01"), "month": (re.compile(r"\d{4}-\d{2}"), "-01")}
@@ -32,7 +33,8 @@ def comparison_mask(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
     check_ordered(column, sign)
     code = _code_of(column, value)
     if code >= column.values_size:
-        raise SchemaError(f"column {column.name!r} is compared with {value!r}", hint="use one of its levels")
+        wrong = f"column {column.name!r} is compared with {value!r}, which is not one of its levels"
+        raise SchemaError(wrong, hint=f"use one of: {listing(column.value_cells)}")
     levels: NDArray[np.bool_] = SIGNS[sign](np.arange(column.values_size), code)
     return levels
 
@@ -41,7 +43,8 @@ def check_ordered(column: Column, sign: str) -> None:
     """Refuse to order the levels of a column that is not ordinal."""
     if sign not in ("==", "!=") and not isinstance(column, Ordinal):
         raise SchemaError(
-            f"column {column.name!r} has no order", hint='use == or !=, or declare the column as type = "ordinal"'
+            f"column {column.name!r} has no order, so {sign} cannot compare its levels",
+            hint='use == or !=, or write kind = "ordinal" for the column in the schema',
         )
 
 
@@ -100,7 +103,8 @@ def _bin_mask(column: BinnedColumn, sign: str, value: str) -> NDArray[np.bool_]:
         else:
             finer = "a finer resolution" if column.has_learned_bins else "an edge there in edges = [...]"
             hint = f"write < or >= with the nearest edges, {' and '.join(edges)}, or declare {finer}"
-        raise SchemaError(f"{sign} {value} splits a bin of column {column.name!r} at {value}", hint=hint)
+        wrong = f"{sign} {value} splits a bin of column {column.name!r} at {value}"
+        raise SchemaError(f"{wrong}, but only edges of bins can be compared", hint=hint)
     bins: NDArray[np.bool_] = at_low
     return bins
 

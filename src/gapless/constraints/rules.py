@@ -151,7 +151,8 @@ def parse_constraint(constraint: Constraint, schema: Schema) -> Rule:
     if not rule.is_between_rows:
         if constraint.weight is not None:
             raise SchemaError(
-                f"the constraint {constraint.forbidden!r} is about one row and has a weight",
+                f"the constraint {constraint.forbidden!r} is about one row and has a weight, "
+                "which only constraints on two rows, t1 and t2, may have",
                 hint="remove the weight: the model learns how often a single row is like that",
             )
         if terms[0].left.row:  # of t2 alone
@@ -181,6 +182,6 @@ def _check_comparable(column: Column, sign: str, other: Column) -> None:
         if column.value_cells == other.value_cells:
             return
     raise SchemaError(
-        f"columns {column.name!r} and {other.name!r} cannot be compared",
-        hint="use two columns of numbers, two of dates with one resolution, or two with the same ordered levels",
+        f"columns {column.name!r} and {other.name!r} cannot be compared with {sign}",
+        hint="use two columns of numbers, two of dates with one resolution, or two with the same levels",
     )

@@ -67,9 +67,10 @@ class CalendarColumn(BinnedColumn):
         return np.dtype(f"datetime64[{_STEP_OF_RESOLUTION[self.resolution]}]")
 
     def _position(self, value: object, what: str) -> float:
-        value = self._from_iso(value) if isinstance(value, str) else value
+        given, value = value, self._from_iso(value) if isinstance(value, str) else value
         if not isinstance(value, dt.date) or (isinstance(value, dt.datetime) and value.tzinfo is not None):
-            raise self._error(f"has a {what} that is not a {self.kind} without a time zone", hint=self._example)
+            wrong = f"has the {what} {str(given)!r}, which is not a {self.kind} without a time zone"
+            raise self._error(wrong, hint=self._example)
         return float(np.datetime64(value).astype(self.unit).astype(np.int64))
 
     def _read(self, text: str) -> float:

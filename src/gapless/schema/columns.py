@@ -93,11 +93,14 @@ class Column:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise SchemaError(f"a column's name must be a text, got {self.name!r}", hint='write a name such as "age"')
+            wrong = f"a column's name must be a text with at least one character, got {self.name!r}"
+            raise SchemaError(wrong, hint='write a name such as "age"')
         if not isinstance(self.description, str):
-            raise self._error("has a description that is not a text", hint='write description = "in years"')
+            wrong = f"has a description that is not a text: {self.description!r}"
+            raise self._error(wrong, hint='write description = "in years"')
         if not isinstance(self.missing, list | tuple):
-            raise self._error("has missing codes that are not a list", hint='write missing = ["", "NA"]')
+            wrong = f"has missing codes that are not a list but a {type(self.missing).__name__}"
+            raise self._error(wrong, hint='write missing = ["", "NA"]')
         codes = tuple(code if isinstance(code, MissingCode) else MissingCode(code) for code in self.missing)
         object.__setattr__(self, "missing", codes)
         self._check_missing()
@@ -109,13 +112,16 @@ class Column:
             raise self._error(wrong, hint="write may_be_missing = true")
         texts = [code.code for code in self.missing]
         if twice := repeated(texts):
-            raise self._error(f"declares the missing code {twice[0]!r} twice", hint="remove one of them")
+            raise self._error(
+                f"declares the missing code {twice[0]!r} twice", hint="remove one of the two from missing"
+            )
         if not self.may_be_missing and any(code.kind != "not-applicable" for code in self.missing):
             hint = "add may_be_missing = true, or remove the missing codes"
             raise self._error("has missing codes but may_be_missing is not true", hint=hint)
         if self.may_be_missing and "" in texts and {code.kind for code in self.missing} == {"not-applicable"}:
-            wrong = "may be missing, but its empty cell means not applicable and no code means a gap"
-            raise self._error(wrong, hint='add another missing code, such as "NA"')
+            wrong = "has may_be_missing = true, but its empty cell means not applicable and no code means a gap"
+            hint = 'add a code for gaps to missing, such as "NA", or remove may_be_missing = true'
+            raise self._error(wrong, hint=hint)
 
     def _check_outside(self) -> None:
         if self.outside is None:
@@ -253,7 +259,7 @@ class Column:
         """
         names = tuple(as_text(name) for name in self.cells[: self.size])
         if as_text(cell) not in names:
-            raise self._error(f"has no cell {cell!r}", hint=nearest(as_text(cell), names))
+            raise self._error(f"has no cell {cell!r}", hint=f"use {nearest(as_text(cell), names)}")
         return names.index(as_text(cell))
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
@@ -273,7 +279,8 @@ class LevelColumn(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.levels, list | tuple):
-            raise self._error("has levels that are not a list", hint=LEVELS_HINT)
+            wrong = f"has levels that are not a list but a {type(self.levels).__name__}"
+            raise self._error(wrong, hint=LEVELS_HINT)
         object.__setattr__(self, "levels", tuple(map(as_python, self.levels)))
         if not self.levels:
             raise self._error("has no levels", hint=LEVELS_HINT)
@@ -281,15 +288,16 @@ class LevelColumn(Column):
             wrong = f"has the level {odd[0]!r}, but levels must be texts, numbers, true or false"
             raise self._error(wrong, hint=LEVELS_HINT)
         if len(self.levels) > MOST_LEVELS:
-            wrong = f"has {len(self.levels)} levels, more than {MOST_LEVELS}"
-            raise self._error(wrong, hint="join levels until they are few enough")
+            wrong = f"has {len(self.levels)} levels, more than {MOST_LEVELS}, the most that are allowed"
+            hint = f"join levels, or leave the column out: write ignore = [{json.dumps(self.name)}] below [table]"
+            raise self._error(wrong, hint=hint)
         if "" in self.value_cells:
-            hint = 'remove it from levels, and write missing = [""] to declare the empty cell as a gap'
+            hint = 'remove "" from levels, and write missing = [""] to declare the empty cell as a gap'
             raise self._error("has an empty level", hint=hint)
         if twice := repeated(self.value_cells):
-            raise self._error(f"has the level {twice[0]!r} twice", hint="remove one of them")
+            raise self._error(f"has the level {twice[0]!r} twice", hint="remove one of the two from levels")
         if both := sorted({code.code for code in self.missing} & set(self.value_cells)):
-            hint = "keep it in one of the two lists: a missing code is a gap, and a level is a value"
+            hint = f"remove {both[0]!r} from levels if it means a gap, or from missing if it is a value"
             raise self._error(f"has {both[0]!r} both as a level and as a missing code", hint=hint)
 
     @property
@@ -329,7 +337,7 @@ class Categorical(LevelColumn):
         super().__post_init__()
         object.__setattr__(self, "other", as_python(self.other))
         if self.outside == "other" and as_text(self.other) not in self.value_cells:
-            hint = 'add it to levels, or name the level that takes other texts: other = "elsewhere"'
+            hint = f'add {self.other!r} to levels, or name the level for all other texts, such as other = "elsewhere"'
             raise self._error(f"has outside = 'other' but no level {self.other!r}", hint=hint)
         if self.outside != "other" and self.other != "other":
             wrong = f"has other = {self.other!r}, which needs outside = 'other'"
@@ -371,7 +379,8 @@ class Boolean(LevelColumn):
             self._check_spelling()
         if both := sorted({code.code.lower() for code in self.missing} & set(self.reads)):
             wrong = f"has the missing code {both[0]!r}, which a boolean reads as a value"
-            raise self._error(wrong, hint='write kind = "categorical" and list its levels')
+            hint = f'remove {both[0]!r} from missing, or write kind = "categorical" and list the levels'
+            raise self._error(wrong, hint=hint)
 
     def _check_spelling(self) -> None:
         given = self.spelling

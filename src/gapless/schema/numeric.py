@@ -67,14 +67,19 @@ class BinnedColumn(Column):
 
     def _check_bounds(self) -> None:
         if len(self.bounds or ()) != 2:
-            raise self._error("must have two bounds: the lowest and the highest possible value", hint=self._example)
+            wrong = "must have two bounds: the lowest and the highest possible value"
+            given = "none" if self.bounds is None else str(len(self.bounds))
+            raise self._error(f"{wrong}, got {given}", hint=self._example)
         lower, upper = (self._position(bound, "bound") for bound in self.bounds)
         if not lower < upper:
             wrong = f"has bounds {self._bounds_text}, but the lower bound must come first and be below the other"
-            raise self._error(wrong, hint="write the lowest possible value first, then the highest")
+            first, second = self.bounds
+            hint = f"write bounds = [{second}, {first}]" if lower > upper else "write two different bounds"
+            raise self._error(wrong, hint=f"{hint}: the lowest possible value, then the highest")
         if both := [code.code for code in self.missing if lower <= self._read(code.code) <= upper]:
             wrong = f"has the missing code {both[0]!r} within its bounds {self._bounds_text}"
-            raise self._error(wrong, hint="write bounds without it: a missing code is never a value")
+            hint = f"write bounds that do not include {both[0]}, or remove it from missing if it is a value"
+            raise self._error(wrong, hint=hint)
 
     @property
     def _bounds_text(self) -> str:
@@ -87,13 +92,13 @@ class BinnedColumn(Column):
         given = [key for key in ("bins", "edges", "quantiles") if getattr(self, key) is not None]
         if len(given) > 1:
             wrong = f"has {listing(given)}, but only one of bins, edges and quantiles is allowed"
-            raise self._error(wrong, hint="keep one of them")
+            raise self._error(wrong, hint="keep one of these keys, and remove the others")
         object.__setattr__(self, "bins", as_python(self.bins))
         if not (self.bins in (None, LEARNED) or is_whole(self.bins, least=1)):
             wrong = f'has bins = {self.bins!r}, but bins must be a whole number above 0, or "learned"'
             raise self._error(wrong, hint='write bins = 10, or bins = "learned"')
         if self.values_size > MOST_LEVELS:
-            raise self._error(f"has more than {MOST_LEVELS} bins", hint="declare fewer bins")
+            raise self._error(f"has more than {MOST_LEVELS} bins", hint="declare fewer bins, such as bins = 10")
         lower, upper = self.limits
         for cut in self.edges or self.quantiles or ():
             if not lower <= self._position(cut, "bin edge") <= (self._past if self.edges else upper):
@@ -102,12 +107,12 @@ class BinnedColumn(Column):
         cuts = self.intervals.cuts
         if self.edges is not None and (len(cuts) < 2 or cuts[0] != lower or cuts[-1] not in (upper, self._past)):
             hint = f"write edges = [{self.bounds[0]}, …, {self.bounds[1]}]"
-            raise self._error("has edges that do not start and end at its bounds", hint=hint)
+            raise self._error(f"has edges that do not start and end at its bounds {self._bounds_text}", hint=hint)
         if np.any(np.diff(cuts) <= 0):
-            raise self._error("has bin edges that do not rise", hint="write them in rising order, each once")
+            raise self._error("has bin edges that do not rise", hint="write the edges in rising order, each once")
         if self.step and np.any(np.diff(self.intervals.first_steps) < 1):
             hint = "declare fewer bins, or edges at least one step apart"
-            raise self._error("has bins without a value in them", hint=hint)
+            raise self._error("has bins without a value: some are narrower than one step between values", hint=hint)
 
     def _position(self, value: object, what: str) -> float:
         """The position of a public value; `what` names it in an error."""
@@ -116,7 +121,8 @@ class BinnedColumn(Column):
             raise self._error(f"has the {what} {value!r}, which is not a {wanted}", hint=self._example)
         most = LARGEST_WHOLE if self.has_whole_values else LARGEST
         if abs(value) > most:
-            raise self._error(f"has a {what} beyond {most:g}", hint="use a larger unit: thousands, millions …")
+            wrong = f"has a {what} beyond {most:g}, the largest number that is allowed"
+            raise self._error(wrong, hint="use a larger unit in the data and the schema, such as thousands")
         return float(value)
 
     def _read(self, text: str) -> float:
@@ -261,10 +267,10 @@ class BinnedColumn(Column):
         if math.isnan(position):
             article = "an" if self.kind == "integer" else "a"
             wrong = f"is compared with {text!r}, which is not {article} {self.kind}"
-            raise self._error(wrong, hint=f"write {article} {self.kind} there")
+            raise self._error(wrong, hint=f"write {article} {self.kind} in place of {text!r}")
         if not self.has_whole_values and self.step and abs(position / self.step - round(position / self.step)) > 1e-6:
             wrong = f"is compared with {text}, but its values are multiples of {self.step:g}"
-            raise self._error(wrong, hint="use a multiple, or declare a finer resolution in the schema")
+            raise self._error(wrong, hint=f"use a multiple of {self.step:g}, or declare a finer resolution")
         return position
 
     def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -346,8 +352,8 @@ class NumericColumn(BinnedColumn):
     def _check_scale(self) -> None:
         self._check_one_of("scale", SCALES, "linear")
         if self.scale == "log" and self.limits[0] <= 0:
-            wrong = "has scale = 'log', but not all its values are above 0"
-            raise self._error(wrong, hint='write scale = "symlog"')
+            wrong = f"has scale = 'log', which needs a lower bound above 0, but its bounds are {self._bounds_text}"
+            raise self._error(wrong, hint='write scale = "symlog", or a lower bound above 0')
 
     @property
     def written_plainly(self) -> bool:
@@ -423,5 +429,6 @@ class Number(NumericColumn):
         with np.errstate(over="ignore"):  # if the resolution is far too fine, which is refused below
             steps = np.array(self.limits) / self.resolution
         if np.abs(steps).max() > LARGEST_WHOLE or np.abs(steps - np.round(steps)).max() > 1e-6:
-            wrong = f"has bounds that are not multiples of its resolution {self.resolution:g}"
-            raise self._error(wrong, hint="write bounds that are multiples of it, or another resolution")
+            wrong = f"has bounds {self._bounds_text} that are not multiples of its resolution {self.resolution:g}"
+            hint = f"write bounds that are multiples of {self.resolution:g}, or another resolution"
+            raise self._error(wrong, hint=hint)

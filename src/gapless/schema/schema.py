@@ -26,7 +26,7 @@ _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
 LONGEST_RULE = 10_000  # characters
 _RULE = "write [[constraint]] in double brackets, and below it not = \"t1.age < 15 and t1.married == 'yes'\""
-
+_COLUMN = 'write two lines for each column, such as [column.smoker] and below it kind = "boolean"'
 
 Weight: TypeAlias = float | Literal["learned"] | None
 
@@ -90,7 +90,8 @@ class Schema:
         if not isinstance(self.name, str) or not self.name.strip():
             raise SchemaError("the table has no name", hint='write name = "people" below [table]')
         if not isinstance(self.description, str):
-            raise SchemaError("the table's description is not a text", hint='write description = "a health survey"')
+            wrong = f"the table's description must be a text, got {self.description!r}"
+            raise SchemaError(wrong, hint='write description = "a health survey"')
         for key, kind, hint in (
             ("columns", Column, 'pass a list: Schema("people", [Integer("age", bounds=(0, 120))])'),
             ("ignore", str, 'write ignore = ["id"]'),
@@ -98,9 +99,9 @@ class Schema:
         ):
             object.__setattr__(self, key, _list_of(kind, getattr(self, key), key, hint))
         if not self.columns:
-            raise SchemaError("the schema has no columns", hint='declare one: [column.smoker] kind = "boolean"')
+            raise SchemaError("the schema has no columns", hint=_COLUMN)
         if twice := repeated(self.names):
-            raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="remove one of them")
+            raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="remove or rename one of the two")
         if both := sorted(set(self.names) & set(self.ignore)):
             hint = f"remove its name from ignore, or remove [column.{toml.key(both[0])}]"
             raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint=hint)
@@ -114,7 +115,9 @@ class Schema:
     def _check_file_keys(self) -> None:
         for key, removal in (("unchecked", " once the schema is checked"), ("escape_formulas", ", or write false")):
             if not isinstance(value := getattr(self, key), bool):
-                raise SchemaError(f"{key} must be true or false, got {value!r}", hint=f"remove the line{removal}")
+                raise SchemaError(
+                    f"{key} must be true or false, got {value!r}", hint=f"remove the line {key} = …{removal}"
+                )
         if self.separator is not None and self.separator not in SEPARATORS:
             wrong = f'separator must be one of "," ";" "|" "\\t", got {self.separator!r}'
             raise SchemaError(wrong, hint='write separator = ";", or "\\t" for a tab')
@@ -140,7 +143,7 @@ class Schema:
                 raise SchemaError(f"no column {name!r} in the schema", hint=f"use {nearest(str(name), self.names)}")
             place = self.names.index(name)
             if place in places:
-                raise SchemaError(f"the column {name!r} is named twice", hint="name it once")
+                raise SchemaError(f"the column {name!r} is named twice", hint=f"name {name!r} only once")
             places.append(place)
         return tuple(places)
 
@@ -236,8 +239,11 @@ class Schema:
 
 
 def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:
-    if not isinstance(values, list | tuple) or not all(isinstance(value, kind) for value in values):
-        raise SchemaError(f"{key} is not a list, or has an item of a wrong type", hint=hint)
+    if not isinstance(values, list | tuple):
+        raise SchemaError(f"{key} must be a list, got a {type(values).__name__}", hint=hint)
+    if odd := [type(value).__name__ for value in values if not isinstance(value, kind)]:
+        items = "texts" if kind is str else "tables" if kind is Mapping else f"{kind.__name__} objects"
+        raise SchemaError(f"{key} must be a list of {items}, but has an item of type {odd[0]}", hint=hint)
     return tuple(values)
 
 
@@ -283,14 +289,16 @@ def _missing_code(code: Any, where: str) -> Any:
         return code
     _only(code, ("code", "kind"), f"{where}, missing")
     if "code" not in code:
-        raise SchemaError(f"{where} has a missing code without a code", hint='write { code = "-8", kind = "refused" }')
+        raise SchemaError(
+            f"{where} has an item of missing without the key code", hint='write { code = "-8", kind = "refused" }'
+        )
     return MissingCode(**code)
 
 
 def _constraint(keys: Any) -> Constraint:
     _only(keys, _CONSTRAINT_KEYS, "[[constraint]]")
     if not isinstance(keys.get("not"), str):
-        raise SchemaError("a [[constraint]] has no rule", hint=_RULE)
+        raise SchemaError("a [[constraint]] has no rule, which must be a text with the key not", hint=_RULE)
     return Constraint(keys["not"], keys.get("description", ""), keys.get("weight"))
 
 

@@ -19,8 +19,11 @@ def read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         hint = "run `gapless schema draft DATA -o SCHEMA.toml` to make a first one"
         raise ReadError(f"no file {path}", hint=hint) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"cannot read {path}: {error}", hint="pass a TOML file in UTF-8 that you may read") from None
+    except OSError as error:
+        hint = "check that the path names a schema file and that you may read it"
+        raise ReadError(f"cannot read {path}: {error.strerror}", hint=hint) from None
+    except UnicodeDecodeError:
+        raise ReadError(f"cannot read {path}: the file is not UTF-8 text", hint="save the file as UTF-8") from None
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
     try:
         return parse_toml(text)
     except ValueError as error:
-        raise SchemaError(f"{where} is not valid TOML: {error}", hint="correct that place in the file") from None
+        raise SchemaError(f"{where} is not valid TOML: {error}", hint="correct the line that is named here") from None
 
 
 def write(path: Path, text: str) -> None:

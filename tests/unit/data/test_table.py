@@ -441,7 +441,10 @@ def test_what_is_no_part_is_refused(drawn):
     for key in (0, 1.5, None, ["age", 1], np.array([0])):
         with pytest.raises(gl.errors.SchemaError, match=r"has no part .*\n  Try: use table\[\"age\"\] for a column"):
             drawn[key]
-    with pytest.raises(gl.errors.ReadError, match=r"rows = -1\n  Try: pass a whole number of at least 0"):
+    with pytest.raises(
+        gl.errors.ReadError,
+        match=r"rows = -1, but rows must be a whole number of at least 0\n  Try: pass a whole number of at least 0",
+    ):
         drawn.head(-1)
 
 

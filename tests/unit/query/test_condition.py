@@ -88,7 +88,7 @@ REFUSED = {
     "income < 600": "nearest edges, 500 and 750",
     "\"marital status\" > 'single'": "has no order",
     '"marital status" == married': "has no cell 'married'",
-    "health == 'not applicable'": "use one of its levels",
+    "health == 'not applicable'": "which is not one of its levels",
     "born >= 1955-02": "column 'born' is compared with '1955-02'",
     "health == 'n/a'": "health is not applicable",
     "health is not applicable and age is applicable": "column 'age' is always applicable",

@@ -52,7 +52,7 @@ def test_a_resolution_keeps_multiples_as_they_are_written():
     [
         ({"bounds": (0.005, 1), "resolution": 0.01}, "not multiples"),
         ({"bounds": (0, 1), "resolution": 0}, "resolution = 0"),
-        ({"bounds": (0, 1), "scale": "log"}, "not all its values are above 0"),
+        ({"bounds": (0, 1), "scale": "log"}, "needs a lower bound above 0, but its bounds are"),
         ({"bounds": (0, 1), "scale": "cubic"}, "scale = 'cubic'"),
         ({"bounds": (0, 1), "bins": "lerned"}, "bins = 'lerned'"),
         ({"bounds": (0, 1), "bins": "learned", "edges": (0, 1)}, "bins, edges"),

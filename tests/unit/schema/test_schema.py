@@ -18,11 +18,11 @@ def column(keys: str, name: str = "x") -> str:
 
 MALFORMED = {
     # not a schema at all
-    "not TOML": ("[table", "the schema is not valid TOML", "correct that place"),
+    "not TOML": ("[table", "the schema is not valid TOML", "correct the line"),
     "nothing": ("", "the table has no name", 'name = "people"'),
     "no name": ('[table]\n[column.x]\nkind="boolean"', "the table has no name", "[table]"),
     "name is a number": ('[table]\nname=5\n[column.x]\nkind="boolean"', "the table has no name", "[table]"),
-    "no columns": (HEAD, "the schema has no columns", "declare one: [column."),
+    "no columns": (HEAD, "the schema has no columns", "such as [column."),
     "unknown section": (HEAD + '[colum.x]\nkind="boolean"', "the schema has an unknown key 'colum'", "column"),
     "unknown table key": ('[table]\nnam="x"', "[table] has an unknown key 'nam'", "name"),
     "table is a number": ("table=1", "[table] is not a table of keys", "name, description"),
@@ -38,7 +38,11 @@ MALFORMED = {
         "rows_per_person = 0",
         "a whole number from 1 to 9007199254740992",
     ),
-    "ignore is a text": (HEAD + 'ignore="id"\n[column.x]\nkind="boolean"', "ignore is not a list", 'ignore = ["id"]'),
+    "ignore is a text": (
+        HEAD + 'ignore="id"\n[column.x]\nkind="boolean"',
+        "ignore must be a list, got a str",
+        'ignore = ["id"]',
+    ),
     "ignored and declared": (
         HEAD + 'ignore=["x"]\n[column.x]\nkind="boolean"',
         "the column 'x' is declared and ignored",
@@ -47,12 +51,12 @@ MALFORMED = {
     # constraints
     "constraint is a number": (
         "constraint=5\n" + column('kind="boolean"'),
-        "constraint is not a list",
+        "constraint must be a list",
         "[[constraint]]",
     ),
     "constraint in single brackets": (
         column('kind="boolean"') + '\n[constraint]\nnot="x"',
-        "constraint is not a list",
+        "constraint must be a list",
         "double brackets",
     ),
     "constraint without a rule": (
@@ -97,17 +101,17 @@ MALFORMED = {
     "missing code is a level": (
         column('kind="categorical"\nlevels=["a", -9]\nmay_be_missing=true\nmissing=["-9.0"]'),
         "has '-9' both as a level and as a missing code",
-        "keep it in one",
+        "remove '-9' from levels if it means a gap",
     ),
     "missing code is a value": (
         column('kind="integer"\nbounds=[0, 120]\nmay_be_missing=true\nmissing=[99]'),
         "has the missing code '99' within its bounds [0, 120]",
-        "bounds without it",
+        "bounds that do not include",
     ),
     "missing code is a day": (
         column('kind="date"\nbounds=[1900-01-01, 2000-01-01]\nmay_be_missing=true\nmissing=["1900-01-01"]'),
         "has the missing code '1900-01-01' within its bounds",
-        "bounds without it",
+        "bounds that do not include",
     ),
     "missing code is a spelling": (
         column('kind="boolean"\nmay_be_missing=true\nmissing=["N"]'),
@@ -131,7 +135,7 @@ MALFORMED = {
     ),
     "missing code without code": (
         column('kind="boolean"\nmay_be_missing=true\nmissing=[{kind="refused"}]'),
-        "has a missing code without a code",
+        "has an item of missing without the key code",
         "{ code =",
     ),
     "unknown kind of gap": (
@@ -177,12 +181,12 @@ MALFORMED = {
     "empty bounds": (
         column('kind="number"\nbounds=[1, 1]'),
         "has bounds [1, 1], but the lower bound must come first",
-        "the lowest possible value first",
+        "write two different bounds: the lowest",
     ),
     "bounds swapped": (
         column('kind="integer"\nbounds=[9, 1]'),
         "has bounds [9, 1], but the lower bound must come first",
-        "the lowest possible value first",
+        "write bounds = [1, 9]: the lowest",
     ),
     "bound is a text": (column('kind="number"\nbounds=["0", 1]'), "the bound '0', which is not a number", "bounds"),
     "bound is true": (column('kind="number"\nbounds=[false, 1]'), "the bound False, which is not a number", "bounds"),
@@ -193,12 +197,12 @@ MALFORMED = {
     "width overflows": (column('kind="number"\nbounds=[-1e308, 1e308]'), "has a bound beyond 1e+300", "larger unit"),
     "bound is no date": (
         column('kind="date"\nbounds=["2020", "x"]'),
-        "a bound that is not a date without a time zone",
+        "which is not a date without a time zone",
         "2000-01-01",
     ),
     "bound has a zone": (
         column('kind="datetime"\nbounds=[2020-01-01T00:00:00Z, 2021-01-01T00:00:00Z]'),
-        "a bound that is not a datetime without a time zone",
+        "which is not a datetime without a time zone",
         "2000-01-01",
     ),
     "unknown resolution": (
