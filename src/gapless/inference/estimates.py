@@ -1,32 +1,30 @@
-r"""Estimates from one table, and from several copies of it with an interval.
+r"""Estimates from one table, and pooled intervals from several copies.
 
-What an estimator says of one table, in one form: names, estimates, and their variances as if rows were a sample.
+`Estimates` is the common form of an estimator's result: names, estimates, and their sampling variances. `estimate`
+answers a question on a public table in this form.
 
-Questions to a public table: what `ask` answers under noise, with the variance that a sample of its rows has.
-
-From the estimates of several copies to one with an interval.
-
-Copy j gives an estimate q and its sampling variance u, as if its rows were a sample. With means :math:`\bar q, \bar u`
-and the variance b of the estimates (Rubin 1987, chapter 3):
+**Pooling.** Each copy gives an estimate q and its sampling variance u, as if its rows were a sample. With means
+:math:`\bar q, \bar u` and the variance b of the estimates over m copies (Rubin 1987, chapter 3):
 
 .. math:: T = \bar u + (1 + \tfrac1m)\, b, \qquad
           \nu = (m - 1) \Bigl(1 + \frac{\bar u}{(1 + 1/m)\, b}\Bigr)^2, \qquad \mathrm{centre} \pm t_\nu \sqrt T.
 
-u is what a sample of n rows varies by; b is what noise varies by, as long as drawing rows adds next to nothing
+u is the variance from sampling n rows; b is the variance from noise. Drawing rows from a model adds almost nothing to b
 (`gapless.model.sampling`).
 
-The centre is :math:`2 \hat q - \bar q` with :math:`\hat q` the estimate of the model that follows the released tables
-themselves. That no count is below 0 makes a bias that grows with the noise. The tables of copies have twice its
-variance: what that changes is taken off once more (Cook, Stefanski 1994, a line through two points).
+The centre is :math:`2 \hat q - \bar q`, where :math:`\hat q` is the estimate from the model that follows the released
+tables. Clipping counts at 0 makes a bias that grows with the noise. The tables of copies have twice the variance of the
+noise, so the change from :math:`\hat q` to :math:`\bar q` estimates this bias. It is subtracted (simulation
+extrapolation: Cook, Stefanski 1994, a line through two points).
 
-With gaps, and on lines of learned cells, none of which can be below 0 in rows, the interval must also be as wide as a
-parametric bootstrap says, whose centre is taken then; means follow signed counts (`Measurements.bin_means`) and need it
-for gaps alone. With q* the estimates of B replicates,
+For columns with gaps or learned bins, whose counts cannot be negative in rows, a parametric bootstrap is computed too.
+The interval has the bootstrap's centre, and at least its width. Means use signed counts (`Measurements.bin_means`) and
+need this only for gaps. With q* the estimates of B replicates, the bootstrap interval is
 
 .. math:: \hat q - (\bar q^* - q^\circ) \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}
 
-with :math:`q^\circ` what is true of the model that replicates come from: :math:`\hat q`, but for means, since rows have
-no counts below 0.
+where :math:`q^\circ` is the true value in the model that replicates come from. It is :math:`\hat q`, except for means,
+since rows cannot have negative counts.
 """
 
 from __future__ import annotations
@@ -60,12 +58,12 @@ class Estimates(NamedTuple):
     """The estimates from one table.
 
     Attributes:
-        names: of the estimates; "" if there is one alone.
+        names: of the estimates; "" for a single estimate.
         values: the estimates.
-        variances: theirs, as if the rows were a sample from a population.
-        design: of a linear regression, its columns and last what it explains: its coefficients follow from how each
-            two of these go together.
-        rows: how many rows each estimate rests on, where that is known.
+        variances: of the estimates, as if the rows were a sample from a population.
+        design: for a linear regression, the columns of its design matrix, then the response. The coefficients follow
+            from the second moments of these.
+        rows: the number of rows behind each estimate, if known.
     """
 
     names: tuple[str, ...]
@@ -76,16 +74,16 @@ class Estimates(NamedTuple):
 
 
 def estimates_of(result: Any) -> Estimates:
-    """What an estimator returned, in one form."""
+    """Convert the result of an estimator to `Estimates`."""
     try:
-        found = _estimates(result)
+        converted = _estimates(result)
     except (TypeError, ValueError, KeyError, IndexError):
-        found = None
-    if found is None or found.values.ndim != 1 or len(found.names) != len(found.values) != 0:
+        converted = None
+    if converted is None or converted.values.ndim != 1 or len(converted.names) != len(converted.values) != 0:
         raise ModelError(f"an estimator returned a {type(result).__name__} that cannot be pooled", hint=f"give {FORMS}")
-    if found.values.shape != found.variances.shape or (found.variances < 0).any():
+    if converted.values.shape != converted.variances.shape or (converted.variances < 0).any():
         raise ModelError("an estimator returned variances that do not fit its estimates", hint=f"give {FORMS}")
-    return found
+    return converted
 
 
 def _estimates(result: Any) -> Estimates | None:
@@ -97,7 +95,7 @@ def _estimates(result: Any) -> Estimates | None:
         return _named({"": result})
     if isinstance(result, Mapping):
         return _named(result)
-    if not isinstance(result, tuple):  # two groups of a Series are no estimate and its variance
+    if not isinstance(result, tuple):  # a Series of two groups would unpack like an estimate and its variance
         return None
     values, variances = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in result)
     named = getattr(result[0], "index", None)  # of a Series
@@ -114,7 +112,7 @@ def _named(result: Mapping[Any, Any]) -> Estimates:
 
 
 def _of_fitted(fitted: Any) -> Estimates:
-    """The coefficients of a fitted model as statsmodels gives it; of a linear one its design too."""
+    """Return the coefficients of a fitted statsmodels model; for a linear regression also its design."""
     values = np.asarray(fitted.params, dtype=np.float64)
     variances = np.diag(np.asarray(fitted.cov_params(), dtype=np.float64))
     names = getattr(fitted.params, "index", None)
@@ -122,7 +120,7 @@ def _of_fitted(fitted: Any) -> Estimates:
         names = fitted.model.exog_names
     design = None
     if type(fitted.model).__name__ in ("OLS", "WLS"):
-        design = np.column_stack([fitted.model.wexog, fitted.model.wendog])  # times the roots of weights
+        design = np.column_stack([fitted.model.wexog, fitted.model.wendog])  # scaled by the roots of weights
     return Estimates(tuple(map(str, names)), values, variances, design)
 
 
@@ -130,21 +128,21 @@ _NORMAL = 1.96  # half-width of the interval of ranks for a quantile's variance,
 
 
 def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
-    """The columns that a question looks at; questions that copies cannot answer are refused."""
+    """Return the columns that a question reads; refuse questions that copies cannot answer."""
     if not isinstance(question, Mean | Proportion | Quantile):
         why = "" if isinstance(question, Variance) else ": it counts one table, and there are several"
         raise QuestionError(
             f"{question} is not estimated from copies{why}",
             hint="ask for a mean, proportion, median or quantile, or ask the private table",
         )
-    asked = question.compile(schema)
-    if asked.gap_columns:
+    compiled = question.compile(schema)
+    if compiled.gap_columns:
         raise QuestionError(f"{question} looks at gaps, and copies have none", hint="ask the private table")
-    return frozenset(asked.contribution.columns)
+    return frozenset(compiled.contribution.columns)
 
 
 def bin_mean_column(question: object) -> str | None:
-    """The column of a mean that is computed from the means of its bins: no condition and no group uses it."""
+    """Return the column of a mean that is computed from bin means: no condition and no group uses the column."""
     if not isinstance(question, Mean):
         return None
     looked = value_columns(question.condition).union(question.grouped_by)
@@ -152,50 +150,49 @@ def bin_mean_column(question: object) -> str | None:
 
 
 def estimate(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> Estimates:
-    r"""The answer in each group, and its variance as if the rows were a sample; by the table's own weights.
+    r"""Estimate the answer in each group with the table's weights, and its variance as if the rows were a sample.
 
-    Where it is known what the table was learned from, numbers count as the mean of their bin
-    (`Measurements.bin_means`), which has counts below zero in it, and no chance of drawing values: that would be taken
-    for noise.
+    If `measurements` are given, each number counts as the mean of its bin (`Measurements.bin_means`). Bin means use
+    signed counts, and have no sampling error from drawing values, which pooling would mistake for noise.
 
-    With shares w of the weight that add up to 1, the variance is :math:`\sum w^2 (x - \bar x)^2` for means; for a
-    proportion :math:`p (1 - p) \sum w^2` with p drawn towards 1/2 by two rows of either kind, so that it is never 0;
-    for a quantile it follows from the values 1.96 standard deviations of rank below and above (Woodruff 1952).
+    With shares w of the weight that sum to 1, the variance is :math:`\sum w^2 (x - \bar x)^2` for means. For a
+    proportion it is :math:`p (1 - p) \sum w^2` with p shrunk towards 1/2 by two rows of either kind, so that it is
+    never 0. For a quantile it follows from the values 1.96 standard deviations of rank below and above (Woodruff 1952).
     """
     groups = _groups(question, table, measurements)
-    found = [_estimate(question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
-    values, variances = np.array(found).T
+    pairs = [_estimate(question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
+    values, variances = np.array(pairs).T
     return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
 
 
 def support(question: Quantile, schema: Schema) -> Floats:
-    """The numbers that a quantile may be, ascending."""
+    """Return the possible values of a quantile, ascending."""
     return np.unique(cell_numbers(question.compile(schema).schema, question.column, None).values)
 
 
 def cumulative_shares(question: Quantile, table: Table, _: Measurements | None = None) -> Estimates:
-    """The shares of rows at or below each number of the `support`, group by group, with their variances.
+    """Estimate the share of rows at or below each number of the `support`, group by group, with variances.
 
-    What pooling asks in place of a quantile: quantiles jump from number to number, shares do not, so that their
-    intervals can be turned into one for the quantile (`quantile_bounds`).
+    Pooling uses these shares instead of a quantile. Quantiles jump between values of the support; shares do not.
+    `quantile_bounds` turns their intervals into one for the quantile.
     """
     numbers, groups = support(question, table.schema), _groups(question, table)
     shares, variances = np.full((2, len(groups), len(numbers)), np.nan)
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         if not len(group.values):
             continue
         part = group.mass / group.mass.sum()
         one_row = float((part**2).sum())
         below = np.minimum(np.cumsum(np.bincount(np.searchsorted(numbers, group.values), part, len(numbers))), 1.0)
         drawn = (below + 2 * one_row) / (1 + 4 * one_row)
-        shares[place], variances[place] = below, drawn * (1 - drawn) * one_row
+        shares[index], variances[index] = below, drawn * (1 - drawn) * one_row
     names = tuple(f"{group.name} ≤ {number:g}" for group in groups for number in numbers)
     rows = np.repeat(_rows(groups), len(numbers))
     return Estimates(names, shares.ravel(), variances.ravel(), rows=rows)
 
 
 class QuantileBounds(NamedTuple):
-    """The places of a quantile and of its interval in the `support`."""
+    """The positions of a quantile and of the ends of its interval in the `support`."""
 
     place: int
     low: int
@@ -203,10 +200,10 @@ class QuantileBounds(NamedTuple):
 
 
 def quantile_bounds(q: float, shares: Floats, half: Floats) -> QuantileBounds:
-    """A quantile from the shares of rows at or below each number, and the half-widths of their intervals.
+    """Return a quantile and its interval from shares of rows at or below each number, with half-widths.
 
-    A number may be the quantile if q may be between the share below it and the share up to it: the interval has all of
-    these, and with them a neighbour that as much as half of the chance is for.
+    The interval has every number that is compatible with the intervals of shares: q may be between the share below the
+    number and the share up to it.
 
     >>> quantile_bounds(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
     QuantileBounds(place=1, low=1, high=2)
@@ -219,7 +216,7 @@ def quantile_bounds(q: float, shares: Floats, half: Floats) -> QuantileBounds:
 
 
 class _Group(NamedTuple):
-    """The rows of a group that count: their values, what is expected of these, and what they weigh."""
+    """The rows of a group that count: their values, the means of their bins, and their weights."""
 
     name: str
     values: Floats
@@ -228,24 +225,24 @@ class _Group(NamedTuple):
 
 
 def _groups(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> list[_Group]:
-    asked = question.compile(table.schema)
-    rebinned = table.rebin(asked.schema)
+    compiled = question.compile(table.schema)
+    rebinned = table.rebin(compiled.schema)
     rows = dict(zip(rebinned.schema.names, rebinned.codes, strict=True))
-    group, added = asked.contribution.evaluate(rows)
+    group, added = compiled.contribution.evaluate(rows)
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
-    values = _values(question, asked, rows, added)
+    values = _values(question, compiled, rows, added)
     expected = values
     column = bin_mean_column(question)
     if isinstance(question, Mean) and column and measurements is not None:
-        (place,) = table.schema.positions([column])
-        numbers = cell_numbers(asked.schema, column, question.bounds).values
-        means = np.append(measurements.bin_means(table.schema, place, numbers), np.nan)
-        expected = means[np.minimum(table.codes[place].astype(np.int64), len(means) - 1)]
-    found = []
-    for place, names in enumerate(asked.groups or [()]):
-        here = (group == place) & (mass > 0) & ~np.isnan(values)
-        found.append(_Group(", ".join(names), values[here], expected[here], mass[here]))
-    return found
+        (position,) = table.schema.positions([column])
+        numbers = cell_numbers(compiled.schema, column, question.bounds).values
+        means = np.append(measurements.bin_means(table.schema, position, numbers), np.nan)
+        expected = means[np.minimum(table.codes[position].astype(np.int64), len(means) - 1)]
+    groups = []
+    for number, names in enumerate(compiled.groups or [()]):
+        here = (group == number) & (mass > 0) & ~np.isnan(values)
+        groups.append(_Group(", ".join(names), values[here], expected[here], mass[here]))
+    return groups
 
 
 def _rows(groups: Sequence[_Group]) -> Floats:
@@ -253,20 +250,20 @@ def _rows(groups: Sequence[_Group]) -> Floats:
 
 
 def _values(
-    question: AnyQuestion, asked: CompiledQuestion, rows: Mapping[str, NDArray[Any]], added: NDArray[np.int64]
+    question: AnyQuestion, compiled: CompiledQuestion, rows: Mapping[str, NDArray[Any]], added: NDArray[np.int64]
 ) -> Floats:
-    """What is averaged or ranked in each row that counts; *not applicable* is no number."""
+    """Return the number of each row that is averaged or ranked; NaN for *not applicable*."""
     if isinstance(question, Quantile):
-        numbers = cell_numbers(asked.schema, question.column, None).values
+        numbers = cell_numbers(compiled.schema, question.column, None).values
         places = np.minimum(rows[question.column].astype(np.int64), len(numbers))
         return np.asarray(np.append(numbers, np.nan)[places])
-    low, high = (asked.estimand.estimate(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
+    low, high = (compiled.estimand.estimate(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
     return np.asarray(low + (high - low) * added[:, 0] / np.maximum(added.sum(axis=1), 1))
 
 
 def _estimate(question: AnyQuestion, group: _Group) -> tuple[float, float]:
     values, share = group.values, group.mass / group.mass.sum()
-    one_row = float((share**2).sum())  # of a row without weights, 1 / n
+    one_row = float((share**2).sum())  # 1 / n without weights
     if isinstance(question, Quantile):
         spread = _NORMAL * sqrt(question.q * (1 - question.q) * one_row)
         order = np.argsort(values, kind="stable")
@@ -284,11 +281,11 @@ def _estimate(question: AnyQuestion, group: _Group) -> tuple[float, float]:
 LEVEL = 0.95
 _MOST_FREEDOM = 1e6  # beyond, t is normal
 _TWO_SIDED, _ONE_SIDED = 1.959964, 1.644854
-_FAR = 8.0  # standard errors, from which a bias has one side
+_FAR = 8.0  # bias in standard errors from which only one tail of the interval matters
 
 
 class Interval(NamedTuple):
-    """Centres and half-widths, one of each for every estimate; freedom is that of Student's t."""
+    """The centre and half-width of each estimate's interval, and the degrees of freedom of Student's t."""
 
     centre: Floats
     half: Floats
@@ -296,7 +293,7 @@ class Interval(NamedTuple):
 
 
 def rubin(estimate: Floats, estimates: Floats, variances: Floats) -> Interval:
-    """Rubin's interval from copies × estimates and as many variances, about the estimate without their noise."""
+    """Return Rubin's interval from copies × estimates and their variances; `estimate` is from the reference sample."""
     many = len(estimates)
     within = variances.mean(axis=0)
     noise = (1 + 1 / many) * estimates.var(axis=0, ddof=1)
@@ -307,10 +304,10 @@ def rubin(estimate: Floats, estimates: Floats, variances: Floats) -> Interval:
 
 
 def bootstrap(estimate: Floats, replicates: Floats, truth: Floats | None = None) -> Interval:
-    """The interval of a parametric bootstrap, its bias taken off; from the estimate and replicates × estimates.
+    """Return the bias-corrected interval of a parametric bootstrap, from the estimate and replicates × estimates.
 
-    The bias is what replicates are off by from the truth of the model that they come from; this is the estimate itself,
-    unless another is given.
+    The bias is the mean of the replicates minus the truth in the model that they come from. By default this truth is
+    the estimate.
     """
     many = len(replicates)
     freedom = np.full(estimate.shape, float(many - 1))
@@ -320,10 +317,10 @@ def bootstrap(estimate: Floats, replicates: Floats, truth: Floats | None = None)
 
 
 def widened(half: Floats, bias: Floats) -> Floats:
-    r"""Half-widths of intervals that hold a bias of either sign, up to this size, as well.
+    r"""Widen half-widths so that intervals also cover a bias of either sign up to this size.
 
-    With s the standard error behind a half-width, that is :math:`s \sqrt{\chi^2_1(b^2 / s^2)}` at 95 %, the quantile of
-    the noncentral distribution: what is exceeded by the absolute value of a normal variable with mean b in 5 % of cases
+    With s the standard error of a half-width, the result is :math:`s \sqrt{\chi^2_1(b^2 / s^2)}` with the 95 % quantile
+    of the noncentral distribution. The absolute value of a normal variable with mean b exceeds it in 5 % of cases
     (Armstrong, Kolesár 2018).
     """
     from scipy.special import chndtrix  # noqa: PLC0415 slow to load
@@ -336,7 +333,7 @@ def widened(half: Floats, bias: Floats) -> Floats:
 
 
 def quantile(freedom: Floats) -> Floats:
-    """Student's t that is exceeded, either way, in 5 % of cases."""
+    """Return the two-sided 95 % quantile of Student's t."""
     from scipy.special import stdtrit  # noqa: PLC0415 slow to load
 
     return np.asarray(stdtrit(freedom, (1 + LEVEL) / 2))

@@ -1,4 +1,4 @@
-"""Pool what copies say: one estimate with an interval that noise, sampling and gaps are in, or why there is none."""
+"""Pool the estimates of copies: one estimate with an interval for noise, sampling and gaps, or the reason for none."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ BELOW_NOISE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
 )
-MOSTLY_NOISE = 3.0  # times as wide as without noise
-_Asker: TypeAlias = Callable[[Table, Measurements | None], Estimates]  # of rows, and of what they were learned from
+MOSTLY_NOISE = 3.0  # width of an interval, relative to the width without noise
+_Asker: TypeAlias = Callable[[Table, Measurements | None], Estimates]  # of a table and the measurements behind it
 TOO_FEW = "no interval: some copies have no row that it could rest on, or too few"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PooledEstimate:
-    """One number, and how far it may be from the population's.
+    """An estimate and its 95 % interval for the population.
 
     Attributes:
-        name: of the group or the coefficient; "" if there is one number alone.
+        name: of the group or the coefficient; "" for a single estimate.
         value: the estimate.
-        interval: the 95 % interval, None where none would be honest.
+        interval: the 95 % interval; None if the release does not support one.
         noise_factor: how much wider the interval is than without noise.
         gap_factor: how much wider it is again because of gaps.
         unsupported: why there is no interval, and what to measure for one; else empty.
@@ -54,7 +54,7 @@ class PooledEstimate:
     unsupported: str = ""
 
     def known(self, factor: float) -> float | None:
-        """A factor if there is an interval and the factor is finite, else None."""
+        """Return a factor if there is an interval and the factor is finite, else None."""
         return factor if self.interval and np.isfinite(factor) else None
 
     def __str__(self) -> str:
@@ -68,12 +68,12 @@ class PooledEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pooled:
-    """What several copies say together.
+    """Estimates pooled from several copies.
 
     Attributes:
-        question: in words.
+        question: as text.
         estimates: one, or several by name.
-        copies: how many tables were pooled.
+        copies: the number of pooled tables.
         notes: what the intervals do not cover.
     """
 
@@ -83,14 +83,14 @@ class Pooled:
     notes: tuple[str, ...]
 
     def __getitem__(self, name: str) -> PooledEstimate:
-        for found in self.estimates:
-            if found.name == name:
-                return found
+        for pooled in self.estimates:
+            if pooled.name == name:
+                return pooled
         known = listing(estimate.name for estimate in self.estimates)
         raise ModelError(f"there is no estimate {name!r}", hint=f"use one of {known}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for a machine."""
+        """Return everything as plain values, for JSON."""
         return {
             "question": self.question,
             "estimates": [
@@ -120,25 +120,25 @@ class Pooled:
         return [self.question, *(f"  {estimate.name:<{width}}  {estimate}" for estimate in self.estimates)]
 
     def remarks(self, form: Callable[[str], str] = str) -> tuple[str, ...]:
-        """Why some estimates have no interval, and what the other intervals do not cover; each reason once.
+        """Return the reasons for missing intervals, each once, and what the other intervals do not cover.
 
         Args:
             form: how to write a reason, which may be a `Hint` that names arguments; by default as in Python.
         """
         reasons: dict[str, list[str]] = {}
-        for found in self.estimates:
-            if found.unsupported:
-                reasons.setdefault(found.unsupported, []).append(found.name)
+        for pooled in self.estimates:
+            if pooled.unsupported:
+                reasons.setdefault(pooled.unsupported, []).append(pooled.name)
         of_all = len(reasons) == 1 and all(estimate.unsupported for estimate in self.estimates)
         why = [form(why) if of_all else f"{listing(names)}: {form(why)}" for why, names in reasons.items()]
         return (*why, *(self.notes if any(estimate.interval for estimate in self.estimates) else ()))
 
 
 def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:
-    """One estimate from all copies, with a 95 % interval for the population from which the private rows were drawn.
+    """Pool the estimates of all copies, with 95 % intervals for the population of the private rows.
 
-    Noise, sampling and gaps are in the interval (`gapless.inference.estimates`). Estimates that go beyond what was
-    measured get none, and say what to measure.
+    The intervals cover noise, sampling and gaps (`gapless.inference.estimates`). An estimate that depends on tables
+    that were not measured has no interval, and says what to measure.
 
     Args:
         copies: `model.copies(20)`.
@@ -159,7 +159,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         raise ModelError("the estimator returned other names for some copies", hint="use the same names for all")
     if columns and not copies.weighted:
         needs = [columns] * len(first.names)
-    else:  # what weights look at an estimate looks at too
+    else:  # an estimate also depends on the columns that weights use
         if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
             raise ModelError("the estimator returned two results for one table", hint="use a fixed seed in it")
         found = required_columns(
@@ -209,7 +209,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
 
 
 def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
-    """What a table says to an estimator, in one form; shares in place of a quantile."""
+    """Return a function from a table to `Estimates`; for a quantile it returns cumulative shares."""
     if isinstance(estimator, Quantile):
         return partial(estimates.cumulative_shares, estimator)
     if isinstance(estimator, Question):
@@ -223,7 +223,7 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
 
 
 class _Intervals(NamedTuple):
-    """Of each estimate the value, from where to where it may be, and by what noise and gaps widen that."""
+    """The value of each estimate, the ends of its interval, and the factors by which noise and gaps widen it."""
 
     value: Floats
     low: Floats
@@ -239,13 +239,13 @@ def _intervals(
     columns: Sequence[frozenset[int]],
     averaged: str | None,
 ) -> _Intervals:
-    """Intervals of estimates that look at these columns, at one by the means of its bins.
+    """Return the intervals of estimates that read these columns; `averaged` is the column that uses bin means.
 
     Replicates show the effect of gaps, and of counts that cannot be negative in learned bins. Rows with reassigned
     values show how sensitive an estimate is to unmeasured dependence within bins.
     """
     model, measurements = copies.model, copies.measurements
-    # A copy in which a group is empty says that there is too little to go by.
+    # If a group is empty in some copy, its estimate is NaN, and it gets no interval.
     values = np.array([result.values for result in results])
     variances = np.array([result.variances for result in results])
     gappy, learned, mixed = (
@@ -267,12 +267,12 @@ def _intervals(
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
-        if gappy.any() and copies.loose_rates_sample is not None:  # the truth is as likely on either side of the middle
+        if gappy.any() and copies.loose_rates_sample is not None:  # centre between both fits; widen by half the gap
             move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)
             centre, half = centre + move, np.where(gappy, estimates.widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
         if mixed.any():
-            used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))
+            used = frozenset().union(*(some for some, is_mixed in zip(columns, mixed, strict=True) if is_mixed))
             rng = np.random.default_rng([copies.seed, 4])
             rows = copies.weigh(reassign_within_bins(copies.reference_sample, used, rng))
             moved = ask(rows, None).values - ask(copies.reference_sample, None).values
@@ -282,7 +282,7 @@ def _intervals(
 
 
 def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tuple[tuple[str, ...], _Intervals]:
-    """The names of groups, and the intervals of quantiles that those of shares make."""
+    """Return the names of groups, and the intervals of quantiles from the intervals of shares."""
     numbers = estimates.support(question, model.schema)
     names = tuple(", ".join(names) for names in question.compile(model.schema).groups or [()])
     found = np.full((len(names), 5), np.nan)
@@ -301,34 +301,34 @@ def _parts(values: Any, size: int) -> list[Any]:
 
 
 def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
-    """The least and the largest possible mean: of the column's values, or of those that a condition on it leaves."""
-    asked = question.compile(model.schema)
-    values = cell_numbers(asked.schema, question.column, question.bounds).values
-    if asked.contribution.columns == (question.column,):
-        _, added = asked.contribution.evaluate({question.column: np.arange(len(values), dtype=np.uint32)})
+    """Return the least and the largest possible mean of the column's values, under a condition on the column."""
+    compiled = question.compile(model.schema)
+    values = cell_numbers(compiled.schema, question.column, question.bounds).values
+    if compiled.contribution.columns == (question.column,):
+        _, added = compiled.contribution.evaluate({question.column: np.arange(len(values), dtype=np.uint32)})
         values = values[added.any(axis=1)] if added.any() else values
     return float(values.min()), float(values.max())
 
 
 def _below_noise_groups(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:
-    """Whether noise hides one of the cells that make each group, in the released tables of all columns asked for.
+    """Return, for each group, whether one of its cells is below noise in the released tables of these columns.
 
-    Models lift counts below zero, so that rare groups have more rows in copies than there are.
+    Models clip negative counts, so rare groups have more rows in copies than in the data.
     """
     assert model.measurements is not None  # noqa: S101 for mypy: else there are no copies
     groups = question.compile(model.schema).groups or [()]
-    found = [False] * len(groups)
-    for axis, place in enumerate(model.schema.positions(question.grouped_by)):
-        hidden_cells = model.measurements.cells_below_noise(model.schema, place, columns)
-        few = dict(zip(model.schema.columns[place].cells, hidden_cells, strict=False))
-        found = [known or bool(few.get(names[axis], False)) for known, names in zip(found, groups, strict=True)]
-    return found
+    is_below = [False] * len(groups)
+    for axis, position in enumerate(model.schema.positions(question.grouped_by)):
+        hidden_cells = model.measurements.cells_below_noise(model.schema, position, columns)
+        few = dict(zip(model.schema.columns[position].cells, hidden_cells, strict=False))
+        is_below = [known or bool(few.get(names[axis], False)) for known, names in zip(is_below, groups, strict=True)]
+    return is_below
 
 
 def _below_noise(results: Sequence[Estimates]) -> list[bool]:
-    """Whether noise hides the rows that each estimate rests on, where these are known.
+    """Return, for each estimate, whether the number of its rows is below noise; False if the number is unknown.
 
-    It does if their number in the copies is less than 1.96 times what it varies by: none may be there at all.
+    It is if the mean number in the copies is at most 1.96 times its standard deviation: there may be no row at all.
     """
     rows = [result.rows for result in results]
     if any(some is None for some in rows):
@@ -339,7 +339,7 @@ def _below_noise(results: Sequence[Estimates]) -> list[bool]:
 
 
 def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
-    """Why there is no interval, in words; nothing if there is one."""
+    """Return the reason for a missing interval; an empty text if there is an interval."""
     measurements, names = model.measurements, model.schema.names
     assert measurements is not None  # noqa: S101 for mypy: else there are no copies
     lacking = not_measured(needs, measurements.jointly_measured(model.schema))
@@ -386,9 +386,9 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
 
 
 def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
-    """Suggest narrower bounds for a mean, if most of its interval is noise in cells far out.
+    """Suggest narrower bounds for a mean, if most of its interval is noise in the tails.
 
-    Far out is in the first or the last learned bin, if that is wider than all between these two.
+    A tail is the first or the last learned bin, if it is wider than all bins between these two.
     """
     column = estimates.bin_mean_column(question)
     if column is None or column not in model.within_bin_counts or question.bounds or noise < MOSTLY_NOISE:
@@ -406,7 +406,7 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
 
 
 def _gap_notes(model: FittedModel, columns: Iterable[int]) -> list[str]:
-    """With which other columns gaps were counted, if not with all: on those they may depend and be at random."""
+    """Note the columns with which gaps were counted, if not all: gaps at random may depend only on these."""
     measurements, names = model.measurements, model.schema.names
     assert measurements is not None  # noqa: S101 for mypy: else there are no copies
     together, notes = measurements.jointly_measured(model.schema), []

@@ -1,32 +1,31 @@
-r"""Whether the tables that an estimate depends on were measured. A public fact.
+r"""Which estimates a release supports, and how sensitive they are to dependence within bins.
 
-A model of measured tables knows how the columns of each of them go together, up to noise. What it says of other columns
-together follows from assumptions, and no interval covers an assumption. So an estimate is *supported* if all columns
-that it looks at were measured in one table; the coefficients of a linear regression if that holds for each two columns
-of its design, since they follow from these moments.
+**Support** is a public fact. A model of measured tables estimates the dependence between the columns of each table, up
+to noise. Other dependence follows from assumptions, and no interval covers an assumption. So an estimate is
+*supported* if all columns that it reads were measured in one table. The coefficients of a linear regression follow from
+second moments. They are supported if each pair of columns of the design was measured in one table.
 
-At which columns a function looks is found out by changing them: it is asked again about a copy in which some columns
-hold other cells. Sets of columns are halved until single ones are found.
+The columns that a function reads are found by changing them: the function is applied to a copy in which some columns
+hold other cells. Sets of columns are halved until single columns are left.
 
-What would change if numbers went with other columns inside their bins as bins do.
+**Dependence within bins.** A release shows how bins depend on other columns. Dependence within a bin was not measured:
+values in a bin are drawn from their column's distribution only. If there is such dependence, this biases slopes,
+correlations and differences of groups towards zero. So an estimate is computed again from rows in which the values of
+every bin are *reassigned*: rows whose other cells are like those of the next higher bin get the higher values. The
+values, and so all statistics of the column alone, stay the same. The change of the estimate is taken as the size of a
+bias of unknown sign (`gapless.inference.estimates.widened`).
 
-A release shows how bins depend on other columns. Dependence within a bin was not measured: they are drawn from what is
-known of their column alone, which draws slopes, correlations and differences of groups towards none. Whether that is so
-no release tells. So an estimate is computed once more from rows in which the values of every bin are *reassigned*:
-those whose other cells are like those of the next bin above get the higher values. The values stay what they are, and
-with them all that is true of the column alone. What an estimate moves by is taken for the size of a bias of unknown
-sign (`gapless.inference.estimates.widened`).
-
-By normal scores: let u be the standard normal score of a value among those of its column. Where bin b begins at a and
-ends at a', u has
+The reassignment uses normal scores. Let u be the standard normal score of a value in its column. In a bin b with
+scores from a to a', u has
 
 .. math:: t_b = \frac{\varphi(a) - \varphi(a')}{p_b}, \qquad v_b = 1 + \frac{a \varphi(a) - a' \varphi(a')}{p_b} - t_b^2
 
-as mean and variance. If the odds of cells z of other columns grow by :math:`e^{\theta(z) u}` about b, as they do if
-columns are normal, then t has, in b and the bins beside it, the mean :math:`\operatorname{Var}(t \mid z)\,\theta(z)`
-given z, up to a constant: a regression on one effect for each cell estimates θ. It measures u as a normal measurement
-of precision τ would, with :math:`\operatorname{Var}(\theta) = \tau + \tau^2 v_b` in the bin. So values and rows are put
-into order, rows by a score that has the correlation :math:`\sqrt{v_b \tau / (1 + v_b \tau)}` with u, and matched.
+as mean and variance. Suppose that near b the odds of cells z of other columns grow by :math:`e^{\theta(z) u}`, as they
+do if columns are normal. Then t has, in b and the two adjacent bins, the mean
+:math:`\operatorname{Var}(t \mid z)\,\theta(z)` given z, up to a constant. So a regression with one effect for each cell
+estimates θ. θ is as informative about u as a normal measurement of precision τ, with
+:math:`\operatorname{Var}(\theta) = \tau + \tau^2 v_b` in the bin. Values are sorted; rows are sorted by a score with
+the correlation :math:`\sqrt{v_b \tau / (1 + v_b \tau)}` with u; and both are matched in this order.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ Bools = NDArray[np.bool_]
 
 
 def required_columns(estimator: Estimator, table: Table, result: Estimates) -> list[list[frozenset[int]]]:
-    """For each estimate the sets of columns, by position, that must have been measured in one table each.
+    """Return, for each estimate, the sets of columns that must have been measured in one table each, by position.
 
     Args:
-        estimator: what to look into.
+        estimator: the function to examine.
         table: a copy.
-        result: The result of the estimator for it.
+        result: the result of the estimator for this copy.
     """
     many = len(result.values) if result.design is None else result.design.shape[1]
     looks = np.zeros((len(table.codes), many), dtype=np.bool_)
@@ -67,7 +66,7 @@ def required_columns(estimator: Estimator, table: Table, result: Estimates) -> l
 
 
 def _look(estimator: Estimator, table: Table, result: Estimates, columns: Sequence[int], looks: Bools) -> None:
-    """Mark what looks at each of these columns."""
+    """Mark in `looks` which estimates read each of these columns."""
     changed = _changed(estimator, table, result, columns)
     if not changed.any():
         return
@@ -80,7 +79,7 @@ def _look(estimator: Estimator, table: Table, result: Estimates, columns: Sequen
 
 
 def _changed(estimator: Estimator, table: Table, result: Estimates, columns: Sequence[int]) -> Bools:
-    """What is another if these columns hold cells by chance, or, where that changes nothing, all the first or last."""
+    """Return which estimates change if these columns hold random cells, only the first cell, or only the last."""
     rng = np.random.default_rng(len(columns))
     sizes = [column.size for column in table.schema.columns]
     fillings: tuple[Callable[[int], NDArray[np.int64]], ...] = (
@@ -96,7 +95,7 @@ def _changed(estimator: Estimator, table: Table, result: Estimates, columns: Seq
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 after = _shown(estimator(table.with_codes(codes, schema=table.schema, seed=1)))
-        except Exception:  # noqa: BLE001 a function that fails on such rows looked at them
+        except Exception:  # noqa: BLE001 a function that fails on changed columns read them
             return np.ones_like(changed)
         if after.shape != before.shape:
             return np.ones_like(changed)
@@ -111,18 +110,18 @@ def _shown(result: Estimates) -> NDArray[np.float64]:
 
 
 def not_measured(needs: Iterable[frozenset[int]], together: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    """The sets of columns that no table holds; smaller ones that are part of them left out."""
+    """Return the largest sets of columns that were not measured in one table."""
     lacking = {need for need in needs if need and not any(need <= columns for columns in together)}
     return [need for need in sorted(lacking, key=sorted) if not any(need < other for other in lacking)]
 
 
 SWEEPS = 4  # of backfitting
 SHRINK = 20.0  # rows: the effect of a cell with this many rows is halved
-LEAST = 0.01  # of the variance of scores, that is left given other cells
+LEAST = 0.01  # least residual variance of scores given other cells, as a share of their variance
 
 
 def binned(schema: Schema, columns: Iterable[int]) -> list[int]:
-    """Those of these columns that have bins of several values."""
+    """Return those of these columns that have bins with several values."""
     return [
         c
         for c in sorted(columns)
@@ -131,7 +130,7 @@ def binned(schema: Schema, columns: Iterable[int]) -> list[int]:
 
 
 def reassign_within_bins(table: Table, columns: Iterable[int], rng: np.random.Generator) -> Table:
-    """The rows, with the values inside bins of these columns reassigned by the cells of the other columns."""
+    """Return the rows, with the values in each bin of these columns reassigned by the cells of the other columns."""
     columns = sorted(columns)
     sizes = [column.size for column in table.schema.columns]
     codes = {c: np.minimum(table.codes[c].astype(np.int64), sizes[c]) for c in columns}
@@ -139,30 +138,31 @@ def reassign_within_bins(table: Table, columns: Iterable[int], rng: np.random.Ge
     for c in binned(table.schema, columns):
         column, positions = table.schema.columns[c], table.numeric_values(c)
         assert isinstance(column, BinnedColumn)  # noqa: S101 for mypy: by `binned`
-        assert positions is not None  # noqa: S101 for mypy: it is on a line
+        assert positions is not None  # noqa: S101 for mypy: the column is numeric
         others = [(codes[other], sizes[other] + 1) for other in columns if other != c]
-        values[c] = _deal(positions, np.minimum(codes[c], column.values_size), column.values_size, others, rng)
+        values[c] = _reassign(positions, np.minimum(codes[c], column.values_size), column.values_size, others, rng)
     return table.with_values(values)
 
 
-def _deal(
+def _reassign(
     values: Floats, bin_of: Integers, bins: int, others: Sequence[tuple[Integers, int]], rng: np.random.Generator
 ) -> Floats:
-    many = np.bincount(bin_of, minlength=bins + 1)
-    means, variances = _scores(many[:bins] / max(1, many[:bins].sum()))
-    pull = np.zeros(len(bin_of))
-    for place in range(bins):
-        near = np.flatnonzero((np.abs(bin_of - place) <= 1) & (bin_of < bins))
+    """Permute the values of one column within bins; the module's text has the formulas."""
+    counts = np.bincount(bin_of, minlength=bins + 1)
+    means, variances = _scores(counts[:bins] / max(1, counts[:bins].sum()))
+    theta = np.zeros(len(bin_of))
+    for number in range(bins):
+        near = np.flatnonzero((np.abs(bin_of - number) <= 1) & (bin_of < bins))
         score = means[bin_of[near]]
         if len(near) and score.var() > 0:
             effect = _additive(score - score.mean(), [(codes[near], size) for codes, size in others])
-            here = bin_of[near] == place
-            pull[near[here]] = effect[here] / max(score.var() - effect.var(), LEAST * score.var())
-    many = np.maximum(many, 1)
-    pull -= (np.bincount(bin_of, pull, minlength=bins + 1) / many)[bin_of]
-    square, within = np.bincount(bin_of, pull**2, minlength=bins + 1) / many, np.append(variances, 0.0)
+            here = bin_of[near] == number
+            theta[near[here]] = effect[here] / max(score.var() - effect.var(), LEAST * score.var())
+    counts = np.maximum(counts, 1)
+    theta -= (np.bincount(bin_of, theta, minlength=bins + 1) / counts)[bin_of]
+    square, within = np.bincount(bin_of, theta**2, minlength=bins + 1) / counts, np.append(variances, 0.0)
     precision = (np.sqrt(1 + 4 * within * square) - 1) / 2  # v τ
-    score = pull * np.sqrt(precision / (1 + precision) / np.maximum(square, 1e-300))[bin_of]
+    score = theta * np.sqrt(precision / (1 + precision) / np.maximum(square, 1e-300))[bin_of]
     score += np.sqrt(1 / (1 + precision))[bin_of] * rng.standard_normal(len(bin_of))
     reassigned = np.empty_like(values)
     reassigned[np.lexsort((score, bin_of))] = values[np.lexsort((values, bin_of))]
@@ -170,19 +170,19 @@ def _deal(
 
 
 def _additive(response: Floats, others: Sequence[tuple[Integers, int]]) -> Floats:
-    """What one effect for each cell of each column explains of a response, by backfitting."""
+    """Return the fitted values of an additive regression on the cells of each column, by backfitting."""
     effects = [np.zeros(size) for _, size in others]
     left = response
     for _ in range(SWEEPS):
-        for place, (codes, size) in enumerate(others):
-            left = left + effects[place][codes]
-            effects[place] = np.bincount(codes, left, size) / (np.bincount(codes, minlength=size) + SHRINK)
-            left = left - effects[place][codes]
+        for index, (codes, size) in enumerate(others):
+            left = left + effects[index][codes]
+            effects[index] = np.bincount(codes, left, size) / (np.bincount(codes, minlength=size) + SHRINK)
+            left = left - effects[index][codes]
     return response - left
 
 
 def _scores(share: Floats) -> tuple[Floats, Floats]:
-    """The mean and the variance of normal scores in each bin."""
+    """Return the mean and the variance of normal scores in each bin."""
     from scipy.special import ndtri  # noqa: PLC0415 slow to load
 
     ends = ndtri(np.clip(np.append(0.0, np.cumsum(share)), 0.0, 1.0))

@@ -86,7 +86,7 @@ def test_a_model_that_cannot_fill_is_refused_before_anything_is_spent(model, tab
     monkeypatch.setattr(Fixed, "__module__", product.__name__)
     monkeypatch.setattr(product, "Fixed", Fixed, raising=False)  # as if it were one of ours
     before = len(table.ledger.entries)
-    with pytest.raises(gl.errors.ModelError, match="this model cannot be drawn from given some cells"):
+    with pytest.raises(gl.errors.ModelError, match="this model cannot draw the gaps of a row given its observed cells"):
         gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(model))).fit(table, spend=table.ledger.left)
     assert len(table.ledger.entries) == before
 

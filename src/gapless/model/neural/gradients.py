@@ -1,24 +1,23 @@
-r"""The gradients of many rows, kept as factors: their lengths and weighted sums, without one of them written out.
+r"""Per-row gradients, stored as factors: their norms and weighted sums, without computing any gradient explicitly.
 
-For a layer with inputs a and slopes δ (the derivatives of the row's loss by its outputs) row i's gradient is the outer
+Let a layer have inputs a and slopes δ, the derivatives of the row's loss by the outputs. Row i's gradient is the outer
 product of aᵢ and δᵢ, so that
 
 .. math:: \lVert g_i \rVert^2 = \lVert a_i \rVert^2 \lVert \delta_i \rVert^2, \qquad
           \sum_i w_i g_i = a^{\mathsf T} \operatorname{diag}(w)\, \delta
 
-(*ghost norms*: Goodfellow 2015). A length that is too small would be a wrong guarantee, so none is an estimate:
-tests/unit/model/neural/test_layers.py compares all of them with gradients that are written out.
+(*ghost norms*: Goodfellow 2015). A norm that is too small would break the guarantee, so all norms are exact.
+tests/unit/model/neural/test_layers.py compares them with explicit gradients.
 
-For sums that must be exact (`integer_total`) both factors are cut to whole numbers first, row by row. Then all products
-are whole numbers, and adding them up in any order loses no digit.
+For sums that must be exact (`integer_total`), both factors are truncated to integers first, row by row. Then all
+products are integers, and sums are exact in any order.
 
-Products of rows with a matrix, in which the result of a row does not depend on its position, to the last bit.
-
-Proofs need this where rows are private: what a row adds to a sum, or is filled with, must not depend on the rows before
-it, which move it to another place in its block. BLAS does not promise it: some kernels compute the last rows of a block
-in another order if the number of columns is not a multiple of their width. So columns are filled up to a multiple of
-`WIDTH`, and the kernel that this machine has is tried once for each shape, on public numbers. Where it treats places
-differently, rows are multiplied one by one.
+`row_wise_product` multiplies rows with a matrix so that a row's result does not depend on its position, to the last
+bit. Proofs need this for private rows: a row's contribution to a sum, or its imputed cell, must not depend on the rows
+before it. These rows decide its position in a block. BLAS does not guarantee this. Some kernels compute the last rows
+of a block in another order if the number of columns is not a multiple of their width. So columns are padded to a
+multiple of `WIDTH`, and the kernel of this machine is tested once for each shape, on public numbers. If results depend
+on the position, rows are multiplied one by one.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from numpy.typing import NDArray
 from gapless.privacy.sgd import SUM_BITS, RowGradients
 from gapless.types import Floats, Integers
 
-WIDTH = 16  # columns: at least as many as a kernel takes at once
-BLOCK = 256  # private rows come in blocks of a multiple of this many
-LARGEST = 1 << 16  # rows: more at once are public ones
+WIDTH = 16  # columns: at least the width of a BLAS kernel
+BLOCK = 256  # the number of private rows in a block is a multiple of this
+LARGEST = 1 << 16  # rows: larger blocks hold public rows
 
 
 def row_wise_product(rows: Floats, matrix: Floats) -> Floats:
-    """Rows times a matrix; each row by itself if their number is that of a block."""
+    """Multiply rows with a matrix; independent of the position if the number of rows is that of a private block."""
     if len(rows) % BLOCK or len(rows) > LARGEST:
         return np.asarray(rows @ matrix)
     inputs, outputs = matrix.shape
@@ -54,28 +53,28 @@ def row_wise_product(rows: Floats, matrix: Floats) -> Floats:
 
 @cache
 def is_row_wise(rows: int, inputs: int, outputs: int) -> bool:
-    """Whether a product of this shape gives equal rows equal results, at every place."""
+    """Return whether a product of this shape gives equal rows equal results at every position."""
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((inputs, outputs))
     for _ in range(4):
-        found = np.tile(rng.standard_normal(inputs), (rows, 1)) @ matrix
-        if not (found == found[0]).all():
+        products = np.tile(rng.standard_normal(inputs), (rows, 1)) @ matrix
+        if not (products == products[0]).all():
             return False
     return True
 
 
 def multiply_single_rows(rows: Floats, matrix: Floats) -> Floats:
-    """The same, by as many products of one row, which all have the same shape."""
+    """Multiply the rows one by one, by products of one shape."""
     return np.array([row[None] @ matrix for row in rows.copy()]).reshape(len(rows), matrix.shape[1])
 
 
-_BITS = SUM_BITS // 2  # of the largest input of a row, where products are summed exactly
-_SMALLEST = 500  # inputs below 2^-500 are not brought up to 1: the power of two would be no float
+_BITS = SUM_BITS // 2  # bits kept of the largest input of a row, so that products are summed exactly
+_SMALLEST = 500  # inputs below 2^-500 are not scaled up to 1: the power of two would not be a float
 
 
 @dataclass(frozen=True, slots=True)
 class DenseGradients:
-    """Gradients that are written out, for few parameters: rows × parameters."""
+    """Explicit gradients for few parameters: rows × parameters."""
 
     rows: Floats
 
@@ -89,34 +88,34 @@ class DenseGradients:
         return np.asarray(kept @ rows)
 
     def integer_total(self, weights: Floats) -> Floats:
-        """The sum of each row times its weight, cut to whole numbers."""
+        """Return the sum of each row times its weight, truncated to integers."""
         kept, rows = _kept(weights, self.rows)
         return np.asarray(np.trunc(rows * kept[:, None]).sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which cells of a matrix are parameters. Outputs that see the same inputs are a group.
+    """The cells of a matrix that are parameters. Outputs that see the same inputs form a group.
 
-    With M = `seen` · `groups`ᵀ the squared length (a² M)·δ² is (a² `seen`)·(δ² `groups`), of fewer numbers.
+    With M = `seen` · `groups`ᵀ, the squared norm (a² M)·δ² is (a² `seen`)·(δ² `groups`), a smaller product.
     """
 
-    free: Integers  # the places of parameters in the matrix, row after row
+    free: Integers  # the positions of parameters in the matrix, row after row
     seen: Floats  # inputs × groups
     groups: Floats  # outputs × groups
 
     @classmethod
     def of(cls, allowed: NDArray[np.bool_]) -> Mask:
-        """From marks, inputs × outputs."""
+        """Build the mask from inputs × outputs of booleans, true for parameters."""
         seen, group = np.unique(allowed, axis=1, return_inverse=True)
         groups = np.equal.outer(group.ravel(), np.arange(seen.shape[1]))
         parts = np.flatnonzero(allowed), seen.astype(np.float64), groups.astype(np.float64)
         for part in parts:
-            part.setflags(write=False)  # lengths follow from them
+            part.setflags(write=False)  # norms depend on them
         return cls(*parts)
 
     def matrix(self, numbers: Floats) -> Floats:
-        """The matrix with these parameters, and zeros elsewhere."""
+        """Return the matrix with these parameters, and zeros elsewhere."""
         matrix = np.zeros((len(self.seen), len(self.groups)))
         matrix.ravel()[self.free] = numbers
         return matrix
@@ -124,7 +123,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class OuterGradients:
-    """Gradients of a matrix, inputs × outputs, of which all cells, or those of a mask, are parameters."""
+    """Gradients of a matrix, inputs × outputs; all of its cells, or those of a mask, are parameters."""
 
     inputs: Floats
     slopes: Floats
@@ -141,15 +140,15 @@ class OuterGradients:
         )
 
     def total(self, weights: Floats) -> Floats:
-        """The weighted sum, as a vector of the free cells."""
+        """Return the weighted sum, as a vector over the parameters."""
         kept, inputs, slopes = _kept(weights, self.inputs, self.slopes)
         return self._free(inputs.T @ (slopes * kept[:, None]))
 
     def integer_total(self, weights: Floats) -> Floats:
-        """The sum of products of whole numbers, as a vector of the free cells.
+        """Return the sum of products of integers, as a vector over the parameters.
 
-        A row's inputs are brought to below 1 by a power of two, which its slopes get in return, and keep `_BITS` bits:
-        inputs and slopes can be of any size, and only their product is bounded.
+        A row's inputs are scaled below 1 by a power of two, and its slopes by the inverse. Inputs keep `_BITS` bits.
+        Inputs and slopes can have any size; only their product is bounded.
         """
         kept, inputs, slopes = _kept(weights, self.inputs, self.slopes)
         _, exponents = np.frexp(_squares(inputs))
@@ -165,7 +164,7 @@ class OuterGradients:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingGradients:
-    """Gradients of embedding tables, one for each column, in which a row looks up one line each.
+    """Gradients of embedding tables, one table for each column; a row reads one line of each.
 
     Each column has separate lines, so no two of a row's lines are the same.
     """
@@ -175,19 +174,19 @@ class EmbeddingGradients:
     slopes: Floats
 
     def squared_norms(self) -> Floats:
-        """Of each row: that of its slopes."""
+        """Return the squared norm of each row's slopes."""
         return _squares(self.slopes.reshape(len(self.slopes), -1))
 
     def total(self, weights: Floats) -> Floats:
-        """The weighted sum, table after table."""
+        """Return the weighted sum, table after table."""
         return self._lines(weights, np.asarray)
 
     def integer_total(self, weights: Floats) -> Floats:
-        """The same of slopes that are cut to whole numbers."""
+        """Return the weighted sum of slopes truncated to integers."""
         return self._lines(weights, np.trunc)
 
     def _lines(self, weights: Floats, cut: Callable[[Floats], Floats]) -> Floats:
-        """The sum of the weighted slopes, each cut by this function, at the lines that the rows look up."""
+        """Sum the weighted slopes, each truncated by `cut`, over the lines that the rows read."""
         kept, slopes, *codes = _kept(weights, self.slopes, *self.codes)
         scaled, sums = cut(slopes * kept[:, None, None]), []
         for column, (code, size) in enumerate(zip(codes, self.sizes, strict=True)):
@@ -202,7 +201,7 @@ class JointGradients:
     parts: Sequence[RowGradients]
 
     def squared_norms(self) -> Floats:
-        """Squared lengths add up."""
+        """Return the sum of the parts' squared norms."""
         return np.asarray(sum(part.squared_norms() for part in self.parts))
 
     def total(self, weights: Floats) -> Floats:
@@ -219,7 +218,7 @@ def _squares(rows: Floats) -> Floats:
 
 
 def _kept(weights: Floats, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Weights and arrays without the rows of weight 0, whose numbers need not be finite."""
+    """Return weights and arrays without the rows of weight 0, whose numbers need not be finite."""
     if weights.all():
         return weights, *arrays
     rows = np.flatnonzero(weights)

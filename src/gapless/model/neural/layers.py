@@ -1,11 +1,11 @@
-r"""Layers of small networks: forward, backward, and each row's gradient in a form whose length is exact.
+r"""Layers of small networks: forward, backward, and each row's gradient in a form whose norm is exact.
 
-A layer is public: shapes and masks. Its parameters are a vector of `numbers` numbers, which `unpack` brings into the
-form that it computes with, once for each step. `forward` gives its outputs and what `backward` needs to remember;
-`backward` turns the slopes of the outputs into those of the inputs and the gradients of each row. Every layer treats
-each row by itself: no statistic of a batch.
+A layer has public shapes and masks. Its parameters are one vector. `unpack` reshapes it for computing, once for each
+step. `forward` returns the outputs, and the values that `backward` needs. `backward` turns derivatives by the outputs
+(*slopes*) into those by the inputs, and into the gradients of each row. Every layer maps each row by itself: there is
+no batch normalisation.
 
-Cells in and out of a network: codes as inputs of 0 and 1, and how well outputs predict cells.
+`one_hot` turns codes into inputs. `cross_entropy` is the loss of predicted cells:
 
 .. math:: \ell = -\sum_{j\ \text{observed}} \log \operatorname{softmax}(z_j)_{c_j}, \qquad
           \frac{\partial \ell}{\partial z_j} = \operatorname{softmax}(z_j) - e_{c_j}
@@ -40,21 +40,21 @@ class Layer(Protocol):
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """How many numbers each of its groups of parameters has, in their order."""
+        """The number of parameters in each group of parameters, in their order."""
 
     def start(self, rng: np.random.Generator) -> Floats:
-        """Parameters to begin with: zeros, unless a layer has others."""
+        """Return initial parameters; by default zeros."""
         del rng
         return np.zeros(sum(self.shapes))
 
     def unpack(self, numbers: Floats) -> Any:
-        """Parameters in the form that the layer computes with."""
+        """Reshape the parameters for computing."""
 
     def forward(self, weights: Any, inputs: Any) -> tuple[Any, Any]:
-        """Outputs, and what to remember."""
+        """Return the outputs, and the values that `backward` needs."""
 
     def backward(self, weights: Any, memory: Any, slopes: Floats, *, to_inputs: bool) -> Backward:
-        """Slopes of the inputs, if they are wanted, and the gradients of each group of parameters."""
+        """Return the slopes of the inputs (None unless `to_inputs`), and the gradients of each group of parameters."""
 
 
 class Affine:
@@ -68,12 +68,12 @@ class Affine:
         return None
 
     def forward(self, weights: WeightsAndBias, inputs: Floats) -> tuple[Floats, Floats]:
-        """The product and the bias."""
+        """Return x W + b."""
         matrix, bias = weights
         return row_wise_product(inputs, matrix) + bias, inputs
 
     def backward(self, weights: WeightsAndBias, memory: Floats, slopes: Floats, *, to_inputs: bool) -> Backward:
-        """δ Wᵀ; x ⊗ δ, in the cells of the mask, and δ."""
+        """Return δ Wᵀ; and the gradients x ⊗ δ, in the cells of the mask, and δ."""
         return row_wise_product(slopes, weights[0].T) if to_inputs else None, [
             OuterGradients(memory, slopes, self.mask),
             DenseGradients(slopes),
@@ -90,23 +90,23 @@ class Linear(Affine):
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """W, b."""
+        """The sizes of W and b."""
         return self.inputs * self.outputs, self.outputs
 
     def start(self, rng: np.random.Generator) -> Floats:
-        """W at random, b zero."""
+        """Draw W at random; b is zero."""
         drawn = rng.standard_normal(self.inputs * self.outputs) * (self.gain / math.sqrt(self.inputs))
         return np.concatenate([drawn, np.zeros(self.outputs)])
 
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
-        """W and b."""
+        """Return W and b."""
         matrix, bias = split(numbers, self.shapes)
         return matrix.reshape(self.inputs, self.outputs), bias
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskedLinear(Affine):
-    """x (W ∘ M) + b: only cells that the marks M, inputs × outputs, name are parameters."""
+    """x (W ∘ M) + b: only the cells allowed by the mask M, inputs × outputs, are parameters."""
 
     allowed: NDArray[np.bool_]
     gain: float = 1.0
@@ -117,28 +117,28 @@ class MaskedLinear(Affine):
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """The marked cells of W, b."""
+        """The sizes of the allowed cells of W, and of b."""
         return self.mask.free.size, self.allowed.shape[1]
 
     def start(self, rng: np.random.Generator) -> Floats:
-        """As a linear layer's, by the number of inputs that each output sees."""
+        """Draw W as for a linear layer, scaled by the number of inputs that each output sees; b is zero."""
         seen = np.maximum(1, self.allowed.sum(axis=0))
         drawn = rng.standard_normal(self.allowed.shape) * (self.gain / np.sqrt(seen))
         return np.concatenate([drawn[self.allowed], np.zeros(self.allowed.shape[1])])
 
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
-        """W, with zeros where nothing is marked, and b."""
+        """Return W, with zeros in cells that are not allowed, and b."""
         cells, bias = split(numbers, self.shapes)
         return self.mask.matrix(cells), bias
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairwiseCritic(Layer):
-    r"""A critic of pairs of columns: one number for each row, linear in the points of each column.
+    r"""A critic of pairs of columns: one number for each row, linear in the point of each column.
 
     .. math:: y = \sum_{j<k} x_j^{\mathsf T} W_{jk}\, x_k
 
-    `sizes` are the numbers of each column's point. No column is paired with itself.
+    `sizes` are the dimensions of each column's point. No column is paired with itself.
     """
 
     sizes: tuple[int, ...]
@@ -150,19 +150,19 @@ class PairwiseCritic(Layer):
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """The blocks of W above the diagonal."""
+        """The size of the blocks of W above the diagonal."""
         return (self.mask.free.size,)
 
     def unpack(self, numbers: Floats) -> Floats:
-        """W, with zeros below and on the diagonal blocks."""
+        """Return W, with zeros below and on the diagonal blocks."""
         return self.mask.matrix(numbers)
 
     def forward(self, weights: Floats, inputs: Floats) -> tuple[Floats, Floats]:
-        """The form of each row with itself."""
+        """Return the quadratic form xᵀ W x of each row."""
         return (row_wise_product(inputs, weights) * inputs).sum(axis=1, keepdims=True), inputs
 
     def backward(self, weights: Floats, memory: Floats, slopes: Floats, *, to_inputs: bool) -> Backward:
-        """δ x (W + Wᵀ); δ x ⊗ x above the diagonal."""
+        """Return δ x (W + Wᵀ); and the gradient δ x ⊗ x above the diagonal."""
         back = slopes * row_wise_product(memory, weights + weights.T) if to_inputs else None
         return back, [OuterGradients(memory, slopes * memory, self.mask)]
 
@@ -177,36 +177,36 @@ class Embedding:
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """One table after another."""
+        """The size of all tables together, one after another."""
         return (sum(self.sizes) * self.width,)
 
     def start(self, rng: np.random.Generator) -> Floats:
-        """At random, of variance gain²/width."""
+        """Draw points at random, with entries of variance gain²/width."""
         return rng.standard_normal(self.shapes[0]) * (self.gain / math.sqrt(self.width))
 
     def unpack(self, numbers: Floats) -> list[Floats]:
-        """A table for each column."""
+        """Return a table for each column."""
         tables = split(numbers, [size * self.width for size in self.sizes])
         return [table.reshape(-1, self.width) for table in tables]
 
     def forward(self, weights: list[Floats], inputs: CodeColumns) -> tuple[Floats, CodeColumns]:
-        """What stands at each code."""
+        """Look up the point of each code."""
         looked = [table[codes] for table, codes in zip(weights, inputs, strict=True)]
         return np.stack(looked, axis=1), inputs
 
     def backward(self, weights: list[Floats], memory: CodeColumns, slopes: Floats, *, to_inputs: bool) -> Backward:
-        """Codes have no slopes; each line that was looked up has those of its place."""
+        """Return the gradients of the lines that were looked up. Codes have no slopes."""
         del weights, to_inputs
         return None, [EmbeddingGradients(memory, self.sizes, slopes)]
 
 
 @dataclass(frozen=True, slots=True)
 class Attention(Layer):
-    r"""One point in place of several: a mean over columns, weighted by learned attention.
+    r"""The mean of the columns' points, weighted by learned attention.
 
     .. math:: y = \sum_j p_j x_j, \qquad p = \operatorname{softmax}_j(\langle x_j, k\rangle / \sqrt{w} + b_j)
 
-    Rows × columns × width in, rows × width out. k says which cells matter, b which columns do.
+    Rows × columns × width in, rows × width out. k weights cells, b weights columns.
     """
 
     columns: int
@@ -214,16 +214,16 @@ class Attention(Layer):
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """k, b."""
+        """The sizes of k and b."""
         return self.width, self.columns
 
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
-        """k/√w and b."""
+        """Return k/√w and b."""
         key, bias = split(numbers, self.shapes)
         return key / math.sqrt(self.width), bias
 
     def forward(self, weights: WeightsAndBias, inputs: Floats) -> tuple[Floats, Scored]:
-        """The weighted mean."""
+        """Return the weighted mean."""
         key, bias = weights
         scores = (inputs * key).sum(axis=2) + bias
         attention = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -231,16 +231,16 @@ class Attention(Layer):
         return (inputs * attention[:, :, None]).sum(axis=1), (inputs, attention)
 
     def backward(self, weights: WeightsAndBias, memory: Scored, slopes: Floats, *, to_inputs: bool) -> Backward:
-        """Through the mean, and through the scores by the derivative of softmax."""
+        """Differentiate the mean and the softmax of the scores."""
         inputs, attention = memory
         of_attention = (inputs * slopes[:, None, :]).sum(axis=2)
         mean = (attention * of_attention).sum(axis=1, keepdims=True)
         of_scores = attention * (of_attention - mean)
         of_key = (inputs * of_scores[:, :, None]).sum(axis=1) / math.sqrt(self.width)
-        found: list[RowGradients] = [DenseGradients(of_key), DenseGradients(of_scores)]
+        gradients: list[RowGradients] = [DenseGradients(of_key), DenseGradients(of_scores)]
         if not to_inputs:
-            return None, found
-        return attention[:, :, None] * slopes[:, None, :] + of_scores[:, :, None] * weights[0], found
+            return None, gradients
+        return attention[:, :, None] * slopes[:, None, :] + of_scores[:, :, None] * weights[0], gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +259,12 @@ class ReLU(Layer):
         del numbers
 
     def forward(self, weights: None, inputs: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """max(x, leak·x)."""
+        """Return max(x, leak·x)."""
         del weights
         return np.maximum(inputs, self.leak * inputs), inputs > 0
 
     def backward(self, weights: None, memory: NDArray[np.bool_], slopes: Floats, *, to_inputs: bool) -> Backward:
-        """δ where x > 0, leak·δ elsewhere."""
+        """Return δ where x > 0, leak·δ elsewhere."""
         del weights
         return np.where(memory, slopes, self.leak * slopes) if to_inputs else None, []
 
@@ -277,15 +277,15 @@ class Layers:
 
     @property
     def shapes(self) -> tuple[int, ...]:
-        """Those of all layers."""
+        """The sizes of all layers' parameters, one layer after another."""
         return tuple(size for layer in self.layers for size in layer.shapes)
 
     def start(self, rng: np.random.Generator) -> Floats:
-        """Those of all layers."""
+        """Return the initial parameters of all layers."""
         return np.concatenate([layer.start(rng) for layer in self.layers])
 
     def unpack(self, numbers: Floats) -> list[Any]:
-        """Those of each layer."""
+        """Return the unpacked parameters of each layer."""
         parts = split(numbers, [sum(layer.shapes) for layer in self.layers])
         return [layer.unpack(part) for layer, part in zip(self.layers, parts, strict=True)]
 
@@ -295,7 +295,7 @@ class Chain(Layers):
     """One layer after another."""
 
     def forward(self, weights: list[Any], inputs: Any) -> tuple[Any, list[Any]]:
-        """Through all layers."""
+        """Apply all layers in order."""
         memories = []
         for layer, part in zip(self.layers, weights, strict=True):
             inputs, memory = layer.forward(part, inputs)
@@ -303,43 +303,43 @@ class Chain(Layers):
         return inputs, memories
 
     def backward(self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool) -> Backward:
-        """Back through all layers."""
-        found: list[RowGradients] = []
+        """Go back through all layers, the last first."""
+        gradients: list[RowGradients] = []
         onward: Floats | None = slopes
-        for place in reversed(range(len(self.layers))):
-            layer = self.layers[place]
-            onward, gradients = layer.backward(weights[place], memory[place], onward, to_inputs=to_inputs or place > 0)  # type: ignore[arg-type]
-            found = gradients + found
-        return onward, found
+        for index in reversed(range(len(self.layers))):
+            layer = self.layers[index]
+            onward, of_layer = layer.backward(weights[index], memory[index], onward, to_inputs=to_inputs or index > 0)  # type: ignore[arg-type]
+            gradients = of_layer + gradients
+        return onward, gradients
 
 
 @dataclass(frozen=True, slots=True)
 class Sum(Layers):
-    """Several layers on the same inputs, their outputs added up: a skip beside a hidden layer."""
+    """The sum of the outputs of several layers with the same inputs, such as a skip connection and a hidden layer."""
 
     def forward(self, weights: list[Any], inputs: Any) -> tuple[Floats, list[Any]]:
-        """The sum of what each layer gives."""
+        """Return the sum of the layers' outputs."""
         results = [layer.forward(part, inputs) for layer, part in zip(self.layers, weights, strict=True)]
         return np.asarray(sum(outputs for outputs, _ in results)), [memory for _, memory in results]
 
     def backward(self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool) -> Backward:
-        """The same slopes for each layer."""
+        """Pass the same slopes to each layer."""
         results = [
-            layer.backward(part, kept, slopes, to_inputs=to_inputs)
-            for layer, part, kept in zip(self.layers, weights, memory, strict=True)
+            layer.backward(part, layer_memory, slopes, to_inputs=to_inputs)
+            for layer, part, layer_memory in zip(self.layers, weights, memory, strict=True)
         ]
-        found = [gradient for _, gradients in results for gradient in gradients]
+        all_gradients = [gradient for _, gradients in results for gradient in gradients]
         back = [slopes for slopes, _ in results if slopes is not None]
-        return np.asarray(sum(back)) if to_inputs else None, found
+        return np.asarray(sum(back)) if to_inputs else None, all_gradients
 
 
 def split(numbers: Floats, sizes: Sequence[int]) -> list[Floats]:
-    """A vector in parts of these sizes."""
+    """Split a vector into parts of these sizes."""
     return [numbers[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
 def one_hot(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Floats:
-    """1 at the code of each column, 0 elsewhere: rows × all codes."""
+    """Return rows × codes of all columns: 1 at the code of each column, 0 elsewhere."""
     starts = np.array([0, *accumulate(sizes)])[:-1]
     places = np.stack(columns, axis=1) + starts
     inputs = np.zeros((len(places), sum(sizes)))
@@ -348,7 +348,7 @@ def one_hot(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Flo
 
 
 def cross_entropy(outputs: Floats, columns: Sequence[Values], sizes: Sequence[int]) -> tuple[Floats, Floats]:
-    """The loss of each row, and its slopes by the outputs; `sizes` are the observed cells, codes beyond are gaps."""
+    """Return the loss of each row, and its derivatives by the outputs; codes from `sizes` on are gaps."""
     starts = np.array([0, *accumulate(sizes)])[:-1]
     column_of = np.repeat(np.arange(len(sizes)), sizes)
     chances = np.exp(outputs - np.maximum.reduceat(outputs, starts, axis=1).take(column_of, axis=1))

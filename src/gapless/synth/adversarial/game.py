@@ -1,36 +1,34 @@
-r"""A program for private training: generators of rows and of gaps, and the critics that they must please.
+r"""Programs for private training of generators of rows and of gaps against critics.
 
-A private row's cells are points: for each column a 1 in the place of its cell, less the column's known marginal; a gap
-is the point 0. The critic gives a row the number :math:`\langle W, \varphi(x)\rangle`, where :math:`\varphi` has the
-products of the points of all pairs of columns (`PairwiseCritic`). It wants private rows high and made ones low, and
-pays for the length of W:
+A private row is encoded as one *point* per column: the one-hot vector of its cell, less the column's released marginal.
+The point of a gap is 0. The critic's score of a row is :math:`\langle W, \varphi(x)\rangle`, where :math:`\varphi` has
+the products of the points of all pairs of columns (`PairwiseCritic`). The critic maximises the difference in mean
+score between private and generated rows, with a penalty on the norm of W:
 
 .. math:: \max_W\ \langle W, \mathbb E\,\varphi(x)\rangle - \langle W, \mathbb E\,\varphi(G(z))\rangle
           - \tfrac12 \lVert W\rVert^2
 
-The gradient of a private row is :math:`\varphi(x)`. Its sums over samples, clipped and noised, are all that is seen of
-rows; they are remembered with a weight that falls by 1 - 1/τ a step. What is subtracted for made rows needs no row:
-between two steps the critic is the best one for the remembered sums against rows that are made now, and the generator
-takes steps against it. So the critic bends at once to what the generator does, and the game does not circle. Columns by
-themselves need no critic: their marginals are known, and a generator pays for the square of what it is off.
+The gradient of a private row is :math:`\varphi(x)`. Training sees rows only through sums of these gradients over
+samples, clipped and noised. An exponential mean of the sums is kept; weights fall by the factor 1 - 1/τ per step. The
+term for generated rows needs no private row. Between two steps, the generator takes steps against the optimal critic
+for the current mean and the rows generated now. So the critic adapts at once, and the game does not oscillate. Single
+columns need no critic: their marginals are known, and the generator has a squared penalty for its error in them.
 
-A generator gives, for its noise, chances for the cells of each column, independent of each other. The critic is linear
-in each column, so its mean over rows that are drawn by these chances is its value at the chances themselves: gradients
-of generators have no noise of drawing.
+For each draw of noise, a generator returns independent probabilities for the cells of each column. The critic is linear
+in each column. So its mean over rows drawn from these probabilities is its value at the probabilities, and gradients of
+generators have no sampling error.
 
-Where gaps are learned, a second generator makes masks, a second critic sees masks alone, and the first one sees made
-rows with the gaps of made masks, as private rows have theirs (Li, Jiang, Marlin 2019; [MD] Algorithm 1). Both critics'
-gradients of one row are clipped together.
+If gaps are learned, a second generator makes masks, and a second critic sees only masks. The first critic then sees
+generated rows with the gaps of generated masks, like private rows (Li, Jiang, Marlin 2019; [MD] Algorithm 1). Both
+critics' gradients of one row are clipped together.
 
-Two ensembles of teachers who each know a part of the rows (`gapless.privacy.teachers`).
+**Teachers.** Two further games use an ensemble of teachers, each with a part of the rows (`gapless.privacy.teachers`).
+A teacher counts the pairs of codes in its rows, for all pairs of columns. From these counts follow the mean products
+:math:`m_k` of its rows' points. Against generated rows with mean products :math:`m_G` its optimal critic is
+:math:`W_k = m_k - m_G`. It needs no training, and depends only on the teacher's rows.
 
-A teacher keeps how many of its rows have which two codes in which two columns: whole numbers, from which follow the
-mean products :math:`m_k` of its rows' points, for all pairs of columns. Against made rows with mean products
-:math:`m_G` its critic is :math:`W_k = m_k - m_G`, the best one, as in `adversarial`: it needs no training, and
-remembers nothing but its rows.
-
-`VoteGame`: teachers vote on made rows; the counts show a student where private rows are (PATE-GAN).
-`GradientGame`: one teacher at a time gives the gradient for the points of made rows (GS-WGAN; [MD] Algorithm 1).
+`VoteGame`: teachers vote on generated rows; the counts show a student where private rows are (PATE-GAN).
+`GradientGame`: one teacher at a time gives the gradient for the points of generated rows (GS-WGAN; [MD] Algorithm 1).
 """
 
 from __future__ import annotations
@@ -54,11 +52,12 @@ MARGINAL_WEIGHT = 3.0  # weight of the squared error in single columns, relative
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Generator:
-    """Noise in, the chances of each column's cells out.
+    """A network that maps noise to probabilities of each column's cells.
 
-    The network turns `noise` standard normal numbers into the logits of all cells, one column after the other, to
-    which `bias` is added; with a `decoder` into what this matrix turns into logits. If there are `given` columns, one
-    of them, drawn evenly for each row, has a cell drawn from its marginal; the network is shown the cell, and keeps it.
+    The network maps `noise` standard normal numbers to the logits of all cells, one column after the other. With a
+    `decoder`, its outputs are multiplied by this matrix to get logits. `bias` is added to the logits. With `given`
+    columns, one of them is drawn uniformly for each row, and its cell is drawn from its marginal. The network gets this
+    cell as an input, and the row keeps it.
     """
 
     network: Layer
@@ -71,7 +70,7 @@ class Generator:
 
     @property
     def starts(self) -> Integers:
-        """Where each column's cells begin, and where the last one's end."""
+        """The position of each column's first cell, and the end of the last column."""
         return np.array([0, *itertools.accumulate(self.sizes)], dtype=np.int64)
 
     @property
@@ -80,15 +79,15 @@ class Generator:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def inputs(self, rows: int, rng: np.random.Generator) -> tuple[Floats, Integers | None]:
-        """The inputs of the network for some rows, and the cell that each row is conditioned on, among all cells."""
+        """Draw the inputs of the network for some rows, and the cell on which each row is conditioned, if any."""
         noise = rng.standard_normal((rows, self.noise))
         if not self.given:
             return noise, None
         begins = np.cumsum([0, *map(len, self.marginals)])
         which = rng.integers(len(self.given), size=rows)
         draws, codes = rng.random(rows), np.zeros(rows, dtype=np.int64)
-        for place, marginal in enumerate(self.marginals):
-            mine = which == place
+        for index, marginal in enumerate(self.marginals):
+            mine = which == index
             cells = np.flatnonzero(marginal)
             steps = np.cumsum(marginal[cells] / marginal.sum())
             codes[mine] = cells[np.minimum(np.searchsorted(steps, draws[mine]), len(cells) - 1)]
@@ -97,7 +96,7 @@ class Generator:
         return np.concatenate([noise, shown], axis=1), self.starts[np.array(self.given)[which]] + codes
 
     def forward(self, weights: Any, inputs: tuple[Floats, Integers | None]) -> tuple[Floats, Any]:
-        """The chances of all cells, and what to remember."""
+        """Return the probabilities of all cells, and the values that `backward` needs."""
         shown, held = inputs
         outputs, memory = self.network.forward(weights, shown)
         logits = (outputs if self.decoder is None else outputs @ self.decoder) + self.bias
@@ -105,7 +104,7 @@ class Generator:
         return chances, (memory, chances, kept)
 
     def chances(self, logits: Floats, held: Integers | None) -> tuple[Floats, NDArray[np.bool_] | None]:
-        """The chances of all cells, and which of them are kept by a condition."""
+        """Return the probabilities of all cells, and which cells are fixed by the condition."""
         starts, column_of = self.starts[:-1], self.column_of
         chances = np.exp(logits - np.maximum.reduceat(logits, starts, axis=1).take(column_of, axis=1))
         chances /= np.add.reduceat(chances, starts, axis=1).take(column_of, axis=1)
@@ -117,7 +116,7 @@ class Generator:
         return chances, kept
 
     def backward(self, weights: Any, memory: Any, slopes: Floats) -> Floats:
-        """The gradient of the network's parameters, summed over rows, from the slopes of the chances."""
+        """Return the gradient of the network's parameters, summed over rows, from the slopes of the probabilities."""
         inner, chances, kept = memory
         starts, column_of = self.starts[:-1], self.column_of
         through = chances * slopes
@@ -126,16 +125,20 @@ class Generator:
             through[kept] = 0.0
         if self.decoder is not None:
             through = through @ self.decoder.T
-        found = self.network.backward(weights, inner, through, to_inputs=False)[1]
-        return JointGradients(found).total(np.ones(len(through)))
+        gradients = self.network.backward(weights, inner, through, to_inputs=False)[1]
+        return JointGradients(gradients).total(np.ones(len(through)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Opponents:
     """A generator and the critic that it plays against.
 
-    `lines` has the point of each code of each column of a private row, `heads` that of each of the generator's cells:
-    cells × numbers, zero outside a column's own.
+    Attributes:
+        generator: the generator.
+        code_points: for each column of a private row, the point of each code.
+        cell_points: the points of the generator's cells, as a block-diagonal matrix with one block for each column.
+        critic: the critic of pairs of columns.
+        initial: the generator's first parameters.
     """
 
     generator: Generator
@@ -146,7 +149,7 @@ class Opponents:
 
     @classmethod
     def of(cls, generator: Generator, lines: Sequence[Floats], heads: Sequence[Floats]) -> Self:
-        """A generator against a critic of pairs; its first parameters come from a public seed."""
+        """Pair a generator with a critic of pairs of columns; its first parameters come from a public seed."""
         return cls(
             generator=generator,
             code_points=tuple(lines),
@@ -156,32 +159,32 @@ class Opponents:
         )
 
     def points(self, columns: tuple[Any, ...]) -> Floats:
-        """The points of rows, from their codes."""
+        """Return the points of rows, from their codes."""
         return np.concatenate([lines[codes] for lines, codes in zip(self.code_points, columns, strict=True)], axis=1)
 
     def mean_products(self, points: Floats) -> Floats:
-        """The mean over rows of the products of their points, for all pairs of columns."""
+        """Return the mean over rows of the products of their points, for all pairs of columns."""
         return ((points.T @ points) / len(points)).ravel()[self.critic.mask.free]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneratorState:
-    """Where a generator stands, and the mean of where it stood."""
+    """The parameters of a generator, their running mean, and the state of its optimizer."""
 
     parameters: Floats
     average: Floats
     moments: Moments | None
 
     def averaged(self, kept: float) -> GeneratorState:
-        """The same with a new mean, of which so much is the earlier one."""
+        """Update the running mean; the earlier mean has the weight `kept`."""
         return replace(self, average=kept * self.average + (1 - kept) * self.parameters)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneratedBatch:
-    """What a generator makes: the points of rows with made gaps, or of masks, and what its gradient needs.
+    """The points of generated rows with their gaps, or of generated masks, and the values that the gradient needs.
 
-    `seen` are the chances that cells are no gaps, where there are masks.
+    `seen` are the probabilities that cells are observed, if there are masks.
     """
 
     points: Floats
@@ -192,9 +195,9 @@ class GeneratedBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GameState:
-    """Where a game stands. All of it follows from noisy sums, and is public.
+    """The state of a game. It is a function of noisy sums only, so it is public.
 
-    `remembered` are private rows' gradients, for all critics one after the other: noisy means over samples.
+    `remembered` is the exponential mean of private rows' noisy gradients, for all critics one after the other.
     """
 
     remembered: Floats
@@ -203,11 +206,19 @@ class GameState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Game:
-    """Train critics by noisy sums of clipped gradients, and between two steps generators against them.
+    """Train critics by noisy sums of clipped gradients, and generators against them between two steps.
 
-    `sides` are rows, and masks if gaps are learned. `batch_size` is about how many rows a sample has, a public guess;
-    `memory` is τ; at each step generators take `rounds` steps with `made` rows each, an even number, of which either
-    half meets the best critic against the other. All of their noise comes from a public seed.
+    Each half of the generated rows meets the optimal critic against the other half. All noise of generators comes from
+    a public seed.
+
+    Attributes:
+        sides: the opponents for rows, and for masks if gaps are learned.
+        optimizer: of the generators.
+        batch_size: a public guess of the number of rows in a sample.
+        memory: τ.
+        rounds: generator steps per critic step.
+        made: generated rows per generator step, an even number.
+        averaged: the weight of the earlier mean in the running mean of generators.
     """
 
     sides: tuple[Opponents, ...]
@@ -216,11 +227,11 @@ class Game:
     memory: float
     rounds: int
     made: int
-    averaged: float  # of the earlier mean of generators, what stays in the next
+    averaged: float
 
     @property
     def numbers(self) -> int:
-        """How many parameters the critics have."""
+        """The number of parameters of all critics."""
         return sum(self._sizes)
 
     @property
@@ -228,42 +239,42 @@ class Game:
         return [sum(side.critic.shapes) for side in self.sides]
 
     def start(self) -> GameState:
-        """Nothing remembered, generators as they begin."""
+        """Return the initial state: a mean of zero, and generators with their first parameters."""
         players = tuple(GeneratorState(side.initial, side.initial, None) for side in self.sides)
         return GameState(np.zeros(self.numbers), players)
 
     def gradients(self, state: GameState, block: Block) -> RowGradients:
-        """The gradients of the critics' outputs for each row; they do not depend on the critics."""
+        """Return the gradients of the critics' outputs for each row; they do not depend on the critics."""
         del state
-        found: list[RowGradients] = []
+        gradients: list[RowGradients] = []
         for side in self.sides:
             points = side.points(block.columns)
-            found += side.critic.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)[1]
-        return JointGradients(found)
+            gradients += side.critic.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)[1]
+        return JointGradients(gradients)
 
     def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
-        """Remember the noisy sum; then the generators' steps."""
+        """Add the noisy sum to the exponential mean; then take the generators' steps."""
         kept = 1 - 1 / self.memory
         remembered = kept * state.remembered + (1 - kept) * bounded(noisy / self.batch_size)
         return self.play_rounds(state, remembered, step)
 
     def outcome(self, state: GameState) -> Floats:
-        """What is remembered of private rows, then the mean of where each generator stood."""
+        """Return the mean of private gradients, then the running mean of each generator's parameters."""
         return np.concatenate([state.remembered, *(player.average for player in state.players)])
 
     def averages(self, outcome: Floats) -> list[Floats]:
-        """The mean of where each generator stood."""
+        """Return the running mean of each generator's parameters, from the outcome."""
         return split(outcome[self.numbers :], [side.initial.size for side in self.sides])
 
     def play_rounds(self, state: GameState, remembered: Floats, step: int) -> GameState:
-        """The generators' steps against the best critics for what is remembered."""
+        """Take the generators' steps against the optimal critics for the mean of private gradients."""
         rng, players = np.random.default_rng([0, step]), state.players
         for turn in range(step * self.rounds, (step + 1) * self.rounds):
             players = self._step_all(remembered, players, turn, rng)
         return GameState(remembered, tuple(player.averaged(self.averaged) for player in players))
 
     def step_along(self, state: GameState, slopes: Sequence[Floats], turn: int, rng: np.random.Generator) -> GameState:
-        """A step of each generator up given slopes of the points of as many made rows, or masks, drawn by `rng`."""
+        """Take a step of each generator along given slopes of the points of generated rows, or masks."""
         moved: list[GeneratorState] = []
         made = self.generate(state.players, len(slopes[0]), rng)
         for side, player, shown, up in zip(self.sides, state.players, made, slopes, strict=True):
@@ -272,9 +283,9 @@ class Game:
         return GameState(state.remembered, tuple(moved))
 
     def generate(self, players: Sequence[GeneratorState], rows: int, rng: np.random.Generator) -> list[GeneratedBatch]:
-        """What is made now, masks first: rows are shown with made gaps."""
+        """Generate a batch for each side, masks first: rows get the gaps of generated masks."""
         seen: Floats | None = None
-        found: list[GeneratedBatch] = []
+        batches: list[GeneratedBatch] = []
         for side, player in reversed(list(zip(self.sides, players, strict=True))):
             generator = side.generator
             weights = generator.network.unpack(player.parameters)
@@ -283,14 +294,14 @@ class Game:
             if seen is not None:
                 seen = seen.repeat(side.critic.sizes, axis=1)
                 points *= seen
-            found.append(GeneratedBatch(points, seen, weights, memory))
-            seen = chances[:, generator.starts[:-1]]  # of masks: the chance of no gap
-        return found[::-1]
+            batches.append(GeneratedBatch(points, seen, weights, memory))
+            seen = chances[:, generator.starts[:-1]]  # of masks: the probability of no gap
+        return batches[::-1]
 
     def _step_all(
         self, remembered: Floats, players: Sequence[GeneratorState], turn: int, rng: np.random.Generator
     ) -> tuple[GeneratorState, ...]:
-        """A step of each generator."""
+        """Take a step of each generator."""
         moved: list[GeneratorState] = []
         targets, made = split(remembered, self._sizes), self.generate(players, self.made, rng)
         for side, player, target, shown in zip(self.sides, players, targets, made, strict=True):
@@ -302,7 +313,7 @@ class Game:
     def _step_one(
         self, side: Opponents, player: GeneratorState, shown: GeneratedBatch, slopes: Floats, turn: int
     ) -> GeneratorState:
-        """A generator after a step down these slopes of what it makes."""
+        """Return a generator after a step down these slopes of its points."""
         if shown.seen is not None:
             slopes = slopes * shown.seen
         gradient = side.generator.backward(shown.weights, shown.memory, slopes @ side.cell_points.T)
@@ -310,90 +321,90 @@ class Game:
         return replace(player, parameters=bounded(player.parameters + move), moments=moments)
 
     def _slopes(self, side: Opponents, target: Floats, points: Floats, against: Floats) -> Floats:
-        """Of what is to fall, by these points, with the best critic of what is remembered against other made points.
+        """Return the slopes of a generator's loss by its points, with the optimal critic against other points.
 
-        With the best critic against the same ones a generator would also make little of what chance does to them, and
-        so of how columns go together. Made points have mean 0 where columns are as known.
+        If the critic were computed from the same points, the generator would also minimise their sampling error, and so
+        the dependence between columns. Generated points have mean 0 if columns have their known marginals.
         """
         critic = target - side.mean_products(against)
         slopes, _ = side.critic.backward(
             side.critic.unpack(critic), points, np.full((len(points), 1), -1 / self.made), to_inputs=True
         )
-        assert slopes is not None  # noqa: S101 for mypy: asked for
+        assert slopes is not None  # noqa: S101 for mypy: by to_inputs=True
         return np.asarray(slopes + MARGINAL_WEIGHT * against.mean(axis=0) / self.made)
 
 
 def block_diagonal(blocks: Sequence[Floats]) -> Floats:
-    """These matrices one after another, zero elsewhere."""
-    found = np.zeros(np.sum([block.shape for block in blocks], axis=0))
+    """Return the block-diagonal matrix of these matrices."""
+    matrix = np.zeros(np.sum([block.shape for block in blocks], axis=0))
     row = column = 0
     for block in blocks:
-        found[row : row + len(block), column : column + block.shape[1]] = block
+        matrix[row : row + len(block), column : column + block.shape[1]] = block
         row, column = row + len(block), column + block.shape[1]
-    return found
+    return matrix
 
 
-_PORTION = 1 << 22  # products of made rows at once
+_PORTION = 1 << 22  # products of generated rows computed at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _TeacherGame:
-    """What both share: what teachers keep of their rows."""
+    """Base of the games with teachers: the counts that teachers store of their rows."""
 
     game: Game
     teachers: int
-    made: int  # rows that teachers are asked about at a step
+    made: int  # generated rows that teachers judge at a step
     codes: PairwiseCritic = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", PairwiseCritic(tuple(map(len, self.game.sides[0].code_points))))
 
     def start(self) -> GameState:
-        """As the game."""
+        """Return the initial state of the game."""
         return self.game.start()
 
     def outcome(self, state: GameState) -> Floats:
-        """As the game."""
+        """Return the outcome of the game."""
         return self.game.outcome(state)
 
     def summarize(self, columns: tuple[Codes, ...], teacher: Integers) -> Integers:
-        """How many rows of each teacher have which two codes. Floats hold these sums exactly, in any order."""
+        """Count the pairs of codes in each teacher's rows. Sums of integers in floats are exact, in any order."""
         shown, free = one_hot(columns, self.codes.sizes), self.codes.mask.free
         order = np.argsort(teacher, kind="stable")
         ends = np.searchsorted(teacher[order], np.arange(self.teachers + 1))
-        found = np.zeros((self.teachers, free.size), dtype=np.int64)
-        for place in np.flatnonzero(np.diff(ends)):
-            part = shown[order[ends[place] : ends[place + 1]]]
-            found[place] = (part.T @ part).ravel()[free]
-        return found
+        counts = np.zeros((self.teachers, free.size), dtype=np.int64)
+        for number in np.flatnonzero(np.diff(ends)):
+            part = shown[order[ends[number] : ends[number + 1]]]
+            counts[number] = (part.T @ part).ravel()[free]
+        return counts
 
     def prepare(self, sums: Integers) -> tuple[Floats, ...]:
-        """For each side teachers × numbers: the mean products of their rows' points; 0 of those who have no row."""
-        found = [np.zeros((len(sums), sum(side.critic.shapes))) for side in self.game.sides]
+        """Return, for each side, the mean products of each teacher's points; 0 for a teacher without rows."""
+        means_of_sides = [np.zeros((len(sums), sum(side.critic.shapes))) for side in self.game.sides]
         points = [block_diagonal(side.code_points) for side in self.game.sides]
         first, second = self.codes.sizes[:2]
-        for place, pairs in enumerate(sums):
+        for teacher, pairs in enumerate(sums):
             counts = self.codes.unpack(pairs.astype(np.float64))
-            rows = max(1.0, counts[:first, first : first + second].sum())  # each has one code in each column
-            for means, lines, side in zip(found, points, self.game.sides, strict=True):
-                means[place] = (lines.T @ counts @ lines).ravel()[side.critic.mask.free] / rows
-        return tuple(found)
+            rows = max(1.0, counts[:first, first : first + second].sum())  # each row has one code in each column
+            for means, lines, side in zip(means_of_sides, points, self.game.sides, strict=True):
+                means[teacher] = (lines.T @ counts @ lines).ravel()[side.critic.mask.free] / rows
+        return tuple(means_of_sides)
 
     def _chance(self, step: int) -> np.random.Generator:
-        """Public, of what is made to be asked about; other than the game's own."""
+        """Return the public random numbers for the rows that teachers judge; other than those of the game."""
         return np.random.default_rng([0, step, 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VoteGame(_TeacherGame):
-    r"""Teachers vote for the half of some made rows that their critics give the most; a student learns from the counts.
+    r"""Teachers vote for the half of some generated rows with the highest scores; a student learns from the counts.
 
-    With p the noisy share of votes for each row z, what a student remembers of private rows moves by
+    With p the noisy share of votes for each row z, the student's estimate A of private products moves by
 
     .. math:: A \leftarrow A + \eta\, \overline{(p(z) - \bar p)\,(\varphi(z) - \bar\varphi)}
 
-    in the direction of the rows that are voted for; then generators play against the best critic for A. η is `reach`,
-    and falls along a cosine to 0.
+    towards the rows with many votes. Then generators play against the optimal critic for A. η starts at `reach` and
+    falls to 0 along a cosine.
     """
 
     steps: int
@@ -401,11 +412,11 @@ class VoteGame(_TeacherGame):
 
     @property
     def answers(self) -> tuple[int, int]:
-        """A vote on each made row."""
+        """The number of answers and their length: one vote on each generated row."""
         return self.made, 1
 
     def ask(self, state: GameState, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
-        """1 for the rows above the median, by the critic of each teacher; 0 of those who have no row."""
+        """Return each teacher's votes: 1 for rows with a score above the median; 0 from a teacher without rows."""
         means = prepared[0] if teacher is None else prepared[0][[teacher]]
         points, mean = self._candidates(state, step)
         free, scores = self.game.sides[0].critic.mask.free, np.zeros((len(means), len(points)))
@@ -418,19 +429,19 @@ class VoteGame(_TeacherGame):
         return np.asarray(votes & np.any(means, axis=1, keepdims=True), dtype=np.float64)
 
     def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
-        """The student's step, then those of generators."""
+        """Take the student's step, then those of the generators."""
         points, _ = self._candidates(state, step)
         share = bounded(noisy / self.teachers)
-        share = (share - share.mean()) / len(points)  # their sum is 0, so products need not be centred
+        share = (share - share.mean()) / len(points)  # shares sum to 0, so products need not be centred
         moved = ((points.T * share) @ points).ravel()[self.game.sides[0].critic.mask.free]
         return self.game.play_rounds(state, state.remembered + self.rate(step) * moved, step)
 
     def rate(self, step: int) -> float:
-        """How far the student goes at this step."""
+        """Return the student's step size η at this step."""
         return float(self.reach * (1 + np.cos(np.pi * step / self.steps)) / 2)
 
     def _candidates(self, state: GameState, step: int) -> tuple[Floats, Floats]:
-        """The points of some made rows, drawn cell by cell, and the mean products of others'."""
+        """Draw the rows to vote on, cell by cell; return their points, and the mean products of other rows."""
         (side,), (player,), rng = self.game.sides, state.players, self._chance(step)
         generator = side.generator
         weights = generator.network.unpack(player.parameters)
@@ -446,25 +457,25 @@ class VoteGame(_TeacherGame):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GradientGame(_TeacherGame):
-    """The slopes of made rows' points by the critic of one teacher, and of made masks' by another critic of its."""
+    """One teacher per step returns the slopes of its critics by the points of generated rows and masks."""
 
     @property
     def answers(self) -> tuple[int, int]:
-        """A vector for each made row, then for each mask, filled up with zeros to one length."""
+        """The number of answers and their length: a vector for each generated row, then for each mask, zero-padded."""
         return self.made * len(self.game.sides), max(side.cell_points.shape[1] for side in self.game.sides)
 
     def ask(self, state: GameState, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
-        """Up the critics of this teacher."""
+        """Return the slopes of this teacher's critics by the points."""
         vectors, width = self.answers
-        found = np.zeros((len(self.game.sides), self.made, width))
+        slopes = np.zeros((len(self.game.sides), self.made, width))
         made = self.game.generate(state.players, self.made, self._chance(step))
-        for place, (side, shown) in enumerate(zip(self.game.sides, made, strict=True)):
-            critic = side.critic.unpack(prepared[place][teacher] - side.mean_products(shown.points))
-            found[place, :, : shown.points.shape[1]] = shown.points @ (critic + critic.T)
-        return found.reshape(vectors, width)
+        for index, (side, shown) in enumerate(zip(self.game.sides, made, strict=True)):
+            critic = side.critic.unpack(prepared[index][teacher] - side.mean_products(shown.points))
+            slopes[index, :, : shown.points.shape[1]] = shown.points @ (critic + critic.T)
+        return slopes.reshape(vectors, width)
 
     def follow(self, state: GameState, noisy: Floats, step: int) -> GameState:
-        """A step of each generator along its noisy slopes."""
+        """Take a step of each generator along its noisy slopes."""
         up = noisy.reshape(len(self.game.sides), self.made, -1)
         slopes = [part[:, : side.cell_points.shape[1]] for part, side in zip(up, self.game.sides, strict=True)]
         return self.game.step_along(state, slopes, step, self._chance(step))

@@ -1,8 +1,7 @@
-"""Generative networks whose critics are trained privately: what all of them share, and the plain ones.
+"""Generative adversarial networks with privately trained critics: the base class, and all methods but MisGAN.
 
-Tables of one column are measured first; then one training of critics, with steps of the generators between its steps.
-
-PATEGAN: a generator against a student of teachers, each of whom knows a part of the rows.
+One-way tables are measured first. Then the critics are trained, and generators take steps between the critics' steps.
+In PATEGAN the critic is a student of teachers, each of whom sees a part of the rows.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ from gapless.types import Floats, whole
 # All of it public. Chosen on Adult with gaps (bench/gans.py).
 RATE = 0.1  # the probability of each row to be sampled at a step
 STEPS = 100
-REACH = 1.25  # times the typical length of a gradient, given the marginals: the clipping norm
-MEMORY = 0.3  # of the steps: τ
-NOISE, HIDDEN = 32, 128  # numbers that a generator starts from; units of its hidden layer
-MADE = 512  # rows, or masks, for a step of a generator
-ROUNDS = 8  # steps of generators for each of the critics'
+REACH = 1.25  # the clipping norm, as a multiple of the typical norm of a gradient given the marginals
+MEMORY = 0.3  # τ, as a share of the steps
+NOISE, HIDDEN = 32, 128  # dimension of a generator's noise; units of its hidden layer
+MADE = 512  # generated rows, or masks, for a step of a generator
+ROUNDS = 8  # generator steps per critic step
 LEARNING_RATE = 0.02  # of generators
 WARMUP = 10  # steps of critics
 AVERAGED = 0.9
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
-MOST_NUMBERS = 4_000_000  # cells of all columns by cells of all columns
+MOST_NUMBERS = 4_000_000  # largest square of the number of cells of all columns
 TEACHERS = 1_000
-MOST_LESSONS = 1 << 24  # numbers that all teachers keep together
-ASKED = 128  # made rows that teachers are asked about at a step
-CODE = 15  # numbers that an autoencoder describes a row by
-AUTO_SHARE = 0.5  # of what columns leave of the budget, for the autoencoder
-AUTO_RATE, AUTO_CLIP = 0.02, 2.0  # of its steps; the length that gradients are cut to
+MOST_LESSONS = 1 << 24  # numbers that all teachers store together
+ASKED = 128  # generated rows that teachers judge at a step
+CODE = 15  # dimension of the autoencoder's code of a row
+AUTO_SHARE = 0.5  # of the budget after the one-way tables, for the autoencoder
+AUTO_RATE, AUTO_CLIP = 0.02, 2.0  # learning rate and clipping norm of the autoencoder
 
 
 class GameResult(NamedTuple):
-    """The outcome of a game; what is known of its critic, if that was paid for."""
+    """The released result of a game, and facts about its critic if the critic was paid for."""
 
     released: Released[Floats]
     critic: CriticFacts | None
@@ -62,11 +61,11 @@ class GameResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adversarial(Synthesizer):
-    """A generative network: its critics are trained privately, all in one training, and are all that sees rows.
+    """A generative network. Only its critics see private rows; they are trained privately, in one training.
 
-    Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
-        one training. Sampling rate, number of steps, clipping and the generators' seeds are public, and follow no
-        number of rows but the noisy.
+    Guarantee: the releases are the one-way marginals, the number of rows unless these count every row, and then one
+        training. Sampling rate, number of steps, clipping norm and the generators' seeds are public. They depend on the
+        number of rows only through its noisy release.
     """
 
     pure: ClassVar[bool] = False
@@ -76,7 +75,7 @@ class Adversarial(Synthesizer):
     steps: int | None = None
 
     def check(self, fitting: FitContext) -> None:
-        """Refuse settings that are none, and columns whose critic would be too large."""
+        """Refuse invalid settings, and columns whose critic would be too large."""
         if self.steps is not None:
             whole("steps", self.steps, error=ModelError, least=1)
         if (cells := sum(fitting.sizes)) ** 2 > MOST_NUMBERS:
@@ -87,7 +86,7 @@ class Adversarial(Synthesizer):
 
     @one_thread()
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
+        """Measure one-way marginals, train, and rake the model's columns to the measured marginals."""
         fitting = FitContext(self, table, spend=spend, progress=progress)
         left, several = fitting.prepare(), len(fitting.columns) > 1
         marginals = fitting.column_probabilities(left * COLUMNS_SHARE if several else left)
@@ -108,17 +107,17 @@ class Adversarial(Synthesizer):
         )
 
     def settings(self, fitting: FitContext) -> dict[str, str | int]:  # noqa: ARG002 most methods have none
-        """Settings that the model's facts name."""
+        """Return further settings that the model records."""
         return {}
 
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
-        """Generators and critics; by default of rows alone, in which gaps are cells if they are counted."""
+        """Return generators and critics; by default of rows, with gaps as cells if they are counted."""
         return [row_opponents(fitting, marginals, fitting.sizes)]
 
     def model(
         self, fitting: FitContext, made: Sequence[GeneratorModel], marginals: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
-        """The distribution of complete rows, and perhaps of rows with their gaps."""
+        """Return the distribution of complete rows, and of rows with gaps if gaps were counted."""
         raked = made[0].raked(marginals)
         if not fitting.extended:
             return raked, None
@@ -127,11 +126,11 @@ class Adversarial(Synthesizer):
 
     @property
     def step_count(self) -> int:
-        """As many as are set, or by default."""
+        """The number of steps: `steps`, or the default."""
         return STEPS if self.steps is None else self.steps
 
     def game(self, fitting: FitContext, sides: Sequence[Opponents]) -> Game:
-        """The game that is played: all of it public."""
+        """Return the game. All of its settings are public."""
         steps = self.step_count
         return Game(
             sides=tuple(sides),
@@ -144,7 +143,7 @@ class Adversarial(Synthesizer):
         )
 
     def play(self, fitting: FitContext, game: Game, marginals: Sequence[Floats]) -> GameResult:
-        """Train the critics with what is left of the grant."""
+        """Train the critics with the rest of the grant."""
         steps = self.step_count
         rows = training_rows(fitting.prepared, game, progress=lambda step: fitting.notify("training", step, steps))
         training = PrivateTraining.for_loss(
@@ -157,7 +156,7 @@ class Adversarial(Synthesizer):
         )
         released = fitting.grant.release(rows, training, what="critics")
         kept = 1 - 1 / game.memory
-        step_std = training.noise_std / game.batch_size * (1 - kept)  # of each step, what stays is a geometric series
+        step_std = training.noise_std / game.batch_size * (1 - kept)  # of one step; the weights are a geometric series
         noise_std = step_std * np.sqrt((1 - kept ** (2 * steps)) / (1 - kept**2))
         return GameResult(released, CriticFacts(kept=1 - kept**steps, noise_std=float(noise_std), clip=training.clip))
 
@@ -170,7 +169,7 @@ def row_opponents(
     given: Sequence[int] = (),
     decoder: Floats | None = None,
 ) -> Opponents:
-    """The generator of rows whose columns have these cells, and its critic."""
+    """Return the generator of rows whose columns have these cells, and its critic."""
     observed = condition_on_first_cells(marginals, sizes)
     codes = [column.extended_size for column in fitting.schema.columns]
     heads = [np.eye(size) - marginal for size, marginal in zip(sizes, observed, strict=True)]
@@ -189,19 +188,19 @@ def row_opponents(
 
 
 def condition_on_first_cells(marginals: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
-    """The marginal of each column given that it is in its first cells."""
+    """Return the marginal of each column, conditioned on its first cells."""
     return [marginal[:size] / marginal[:size].sum() for marginal, size in zip(marginals, sizes, strict=True)]
 
 
 def teacher_count(fitting: FitContext) -> int:
-    """How many teachers rows are parted among, where it is teachers that see them: the schema says."""
+    """Return the number of teachers among whom rows are split; it depends only on the schema."""
     codes = [column.extended_size for column in fitting.schema.columns]
-    kept = (sum(codes) ** 2 - sum(size**2 for size in codes)) // 2  # by each: pairs of codes of two columns
-    return max(2, min(TEACHERS, MOST_LESSONS // max(1, kept)))
+    pairs = (sum(codes) ** 2 - sum(size**2 for size in codes)) // 2  # counts that each teacher stores: pairs of codes
+    return max(2, min(TEACHERS, MOST_LESSONS // max(1, pairs)))
 
 
 def typical_clip(sides: Sequence[Opponents], marginals: Sequence[Floats]) -> float:
-    """The clipping norm: from the length of gradients if columns are independent, with their released marginals."""
+    """Return the clipping norm: `REACH` times the root mean squared norm of gradients for independent columns."""
     square = 0.0
     for side in sides:
         columns = zip(marginals, side.code_points, strict=True)
@@ -212,16 +211,16 @@ def typical_clip(sides: Sequence[Opponents], marginals: Sequence[Floats]) -> flo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DPGAN(Adversarial):
-    """A generator against a critic that sees private rows through noisy sums of clipped gradients alone.
+    """A generator against a critic that sees private rows only through noisy sums of clipped gradients.
 
-    The generator is a network with one hidden layer that turns noise into chances for each column's cells; the critic
-    looks at pairs of columns (`gapless.synth.adversarial.game`). The fitted model carries its critic, which was paid
-    for with it: `CriticWeights(model)` are free. With `Extended()` gaps are cells, and are filled by the chances of the
-    other cells for the same noise; single columns then have the distribution of their observed cells.
+    The generator is a network with one hidden layer that maps noise to probabilities of each column's cells. The critic
+    compares pairs of columns (`gapless.synth.adversarial.game`). The fitted model keeps its critic, which the same
+    training paid for, so `CriticWeights(model)` are free. With `Extended()`, gaps are cells. They are filled from the
+    probabilities of the other cells for the same noise. Each column then has the distribution of its observed cells.
 
     Args:
-        missing: what to do about gaps.
-        steps: how many steps the training has; by default 100.
+        missing: how to treat gaps.
+        steps: the number of training steps; by default 100.
 
     References: Xie, Lin, Wang, Wang, Zhou 2018.
     """
@@ -231,12 +230,12 @@ class DPGAN(Adversarial):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DPCGAN(Adversarial):
-    """As `DPGAN`, with a generator that gets the label of each row, drawn from its released table.
+    """`DPGAN` with a conditional generator: it gets a label for each row, drawn from the label's released table.
 
     Args:
-        missing: what to do about gaps.
-        label: the column that rows are made for; by default the last one of the schema.
-        steps: how many steps the training has; by default 100.
+        missing: how to treat gaps.
+        label: the column on which the generator is conditioned; by default the last column of the schema.
+        steps: the number of training steps; by default 100.
 
     References: Torkzadehmahani, Kairouz, Paten 2019.
     """
@@ -246,7 +245,7 @@ class DPCGAN(Adversarial):
     label: str | None = None
 
     def check(self, fitting: FitContext) -> None:
-        """Refuse also a label that is no column."""
+        """Check the settings, also that `label` is a column."""
         Adversarial.check(self, fitting)
         self._label(fitting)
 
@@ -255,24 +254,25 @@ class DPCGAN(Adversarial):
         return len(schema.names) - 1 if self.label is None else schema.positions([self.label])[0]
 
     def settings(self, fitting: FitContext) -> dict[str, str | int]:
-        """The label."""
+        """Return the label."""
         return {"label": fitting.schema.names[self._label(fitting)]}
 
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
-        """Rows, given their label."""
+        """Return the opponents for rows, given their label."""
         return [row_opponents(fitting, marginals, fitting.sizes, given=[self._label(fitting)])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DPCTGAN(Adversarial):
-    """As `DPGAN`, with a generator that gets one cell of each row: of any column, drawn from its released table.
+    """`DPGAN` with a generator conditioned on one cell of each row, of a random column, drawn from its released table.
 
-    A made row keeps the cell. Private rows are not sought by their cells, as in the original, where which rows are read
-    depends on what is in them: all rows have the same sampling rate, and cells are drawn by released frequencies.
+    The generated row keeps that cell. The original method also chooses private rows by this cell, so which rows are
+    read depends on their values. Here all rows have the same sampling rate, and cells are drawn by released
+    frequencies.
 
     Args:
-        missing: what to do about gaps.
-        steps: how many steps the training has; by default 100.
+        missing: how to treat gaps.
+        steps: the number of training steps; by default 100.
 
     References: Xu, Skoularidou, Cuesta-Infante, Veeramachaneni 2019; Fang, Dhami, Kersting 2022.
     """
@@ -280,23 +280,23 @@ class DPCTGAN(Adversarial):
     name = "dpctgan"
 
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
-        """Rows, given a cell of any column with more than one cell."""
+        """Return the opponents for rows, given a cell of any column with more than one cell."""
         return [row_opponents(fitting, marginals, fitting.sizes, given=[column for (column,) in fitting.columns])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DPautoGAN(Adversarial):
-    """As `DPGAN`, with a generator that ends in the decoder of an autoencoder.
+    """`DPGAN` with a generator that ends in the decoder of an autoencoder.
 
-    First a linear map of a row's cells to few numbers and one back, to the logits of all cells, are trained to predict
-    the row; then a generator of these numbers against a critic of decoded rows. Each training has half of what the
-    tables of one column leave. [MD]'s baseline among generative networks, on complete rows.
+    First, a linear encoder to a short code and a linear decoder to the logits of all cells are trained to predict the
+    row. Then a generator of codes is trained against a critic of decoded rows. Each training gets half of the budget
+    that the one-way tables leave. On complete rows this is [MD]'s baseline among generative networks.
 
-    Guarantee: two trainings in place of one.
+    Guarantee: as for `Adversarial`, with two trainings instead of one.
 
     Args:
-        missing: what to do about gaps.
-        steps: how many steps each training has; by default 100.
+        missing: how to treat gaps.
+        steps: the number of steps of each training; by default 100.
 
     References: Tantipongpipat, Waites, Boob, Siva, Cummings 2021.
     """
@@ -304,7 +304,7 @@ class DPautoGAN(Adversarial):
     name = "dpautogan"
 
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
-        """Rows, from what the decoder takes."""
+        """Train the autoencoder, and return the opponents for rows with its decoder."""
         side = row_opponents(fitting, marginals, fitting.sizes)
         if len(fitting.columns) == 1:
             return [side]
@@ -334,23 +334,23 @@ class DPautoGAN(Adversarial):
         return [row_opponents(fitting, marginals, fitting.sizes, decoder=decoder)]
 
 
-# How far the student follows the votes: less, the more noise there is in shares of them. Chosen on Adult with gaps.
+# Step size of the student; it falls with the noise in shares of votes. Chosen on Adult with gaps.
 STUDENT_REACH, MUCH_NOISE = 2.0, 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PATEGAN(Adversarial):
-    """As `DPGAN`, but the critic is a student, who sees made rows alone, with the noisy votes of teachers on them.
+    """`DPGAN` with a student as critic: it sees only generated rows and the teachers' noisy votes on them.
 
-    Each private row goes to one of 1,000 teachers by chance (fewer, where a teacher would keep very many numbers). A
-    teacher compares its rows with made ones, pair of columns by pair, and votes for the half of some made rows that
-    look most like its own. Counts of votes get noise. A row can turn the votes of one teacher alone; the stated loss
-    holds however teachers agree, while the original claims less where they do. The student is paid for:
-    `CriticWeights(model)` are free. Teachers are never handed out.
+    Each private row goes to one of 1,000 teachers at random. There are fewer teachers if each would store too many
+    numbers. A teacher compares its rows with generated rows on all pairs of columns. It votes for the half of some
+    generated rows that are most like its own. Counts of votes get noise. A row can change the votes of only one
+    teacher. The stated loss holds whether or not teachers agree; the original claims a smaller loss where they do.
+    The student is paid for, so `CriticWeights(model)` are free. Teachers are never released.
 
     Args:
-        missing: what to do about gaps.
-        steps: how many times votes are taken; by default 100.
+        missing: how to treat gaps.
+        steps: the number of votes; by default 100.
 
     References: Jordon, Yoon, van der Schaar 2019; Papernot et al. 2018.
     """
@@ -358,7 +358,7 @@ class PATEGAN(Adversarial):
     name = "pategan"
 
     def play(self, fitting: FitContext, game: Game, marginals: Sequence[Floats]) -> GameResult:
-        """Take votes with what is left of the grant."""
+        """Take votes with the rest of the grant."""
         steps, many = self.step_count, teacher_count(fitting)
         distance = Sampled(fitting.table.protect.at_most)
         votes = TeacherVotes.for_loss(fitting.grant.left, distance, teachers=many, steps=steps, queries=ASKED)
@@ -367,7 +367,7 @@ class PATEGAN(Adversarial):
         rows = teacher_rows(fitting.prepared, poll, progress=lambda step: fitting.notify("votes", step, steps))
         released = fitting.grant.release(rows, votes, what="votes")
         clip = typical_clip(game.sides, marginals)
-        length = clip / np.sqrt(game.numbers)  # of a product in one made row, about
+        length = clip / np.sqrt(game.numbers)  # approximate size of a product in one generated row
         rates = np.sqrt(sum(poll.rate(step) ** 2 for step in range(steps)))
         noise_std = float(rates * votes.std / many * length / np.sqrt(ASKED))
         return GameResult(released, CriticFacts(kept=1.0, noise_std=noise_std, clip=clip))

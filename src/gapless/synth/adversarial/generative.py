@@ -1,22 +1,24 @@
-r"""Rows from a generator: noise, through a small network, to chances for each column's cells, by which they are drawn.
+r"""Distributions given by a generator, and the critic that a fitted model keeps.
+
+A generator maps noise z through a small network to probabilities of each column's cells. Cells are drawn from these:
 
 .. math:: p(x) = \mathbb E_z \prod_j \operatorname{softmax}(b_j + V_j\, h(z))_{x_j}, \qquad h(z) = \max(Uz + c,\,
           \lambda (Uz + c))
 
-The network was trained against private critics. The biases b are shifted afterwards, for free: they bring each column's
-mean distribution, over much noise, to its table, which was released.
+The network was trained against private critics. The biases b are shifted afterwards, as post-processing: each column's
+mean distribution, over many draws of noise, then equals its released table.
 
-A critic that was paid for: how much more likely each row is among private rows than among made ones.
-
-The critic of a game (`game`) is :math:`W = A - \mathbb E\,\varphi(G(z))`, A private gradients as
-they were released. Its numbers have no scale. So rows are weighted by :math:`e^{t f(x)}`, :math:`f(x) = \langle W,
-\varphi(x)\rangle`. To first order this moves the mean of :math:`\varphi` over made rows by :math:`t\,\Sigma W`, where
-:math:`\Sigma` is the covariance of :math:`\varphi` there; closest to private rows it comes with
+A critic estimates how much more likely each row is among private rows than among generated rows. It was paid for in
+training. The critic of a game (`game`) is :math:`W = A - \mathbb E\,\varphi(G(z))`, with A the released private
+gradients. W has no natural scale. So rows are weighted by :math:`e^{t f(x)}` with :math:`f(x) = \langle W,
+\varphi(x)\rangle`. To first order this moves the mean of :math:`\varphi` over generated rows by :math:`t\,\Sigma W`,
+where :math:`\Sigma` is the covariance of :math:`\varphi` among them. The distance to private rows is smallest for
 
 .. math:: t = \frac{\langle W, \Sigma W\rangle - s^2 \operatorname{tr} \Sigma}{\lVert \Sigma W\rVert^2}
 
-s² is the variance of the noise in each number of A, which is in W as well: without it, t would follow noise. If nothing
-is left, t is 0 and all weights are alike. All of it is a function of released values and of rows drawn from the model.
+s² is the variance of the noise in each entry of A, which W contains too. Without this term, t would follow noise. If
+the numerator is not positive, t is 0 and all weights are equal. All of this is a function of released values and of
+rows drawn from the model.
 """
 
 from __future__ import annotations
@@ -39,19 +41,19 @@ from gapless.types import Codes, Floats
 __all__ = ["Critic", "CriticFacts", "GappedGenerator", "GeneratorModel", "network"]
 
 LEAK = 0.2
-RAKED = 1 << 13  # rows of noise over which columns are brought to their tables
-RAKES, CLOSE = 60, 1e-4  # steps towards them, at the most; and how close is enough
-_PORTION = 1 << 15  # rows that are drawn at once
+RAKED = 1 << 13  # draws of noise for raking columns to their tables
+RAKES, CLOSE = 60, 1e-4  # most steps of raking; largest error in a probability at which raking stops
+_PORTION = 1 << 15  # rows drawn at a time
 
 
 def network(inputs: int, hidden: int, outputs: int) -> Chain:
-    """One hidden layer."""
+    """Return a network with one hidden layer."""
     return Chain((Linear(inputs, hidden), ReLU(LEAK), Linear(hidden, outputs)))
 
 
 @dataclass(frozen=True, eq=False)
 class GeneratorModel:
-    """A distribution over columns 0 … d-1 by a generator; public, free to sample."""
+    """A distribution over columns 0 … d-1 given by a generator; public, free to sample."""
 
     kind: ClassVar[str] = "generator"
 
@@ -60,7 +62,7 @@ class GeneratorModel:
 
     @classmethod
     def of(cls, generator: Generator, numbers: Floats) -> Self:
-        """From a generator that was trained; a decoder becomes part of its last layer."""
+        """Build the model from a trained generator; a decoder becomes part of its last layer."""
         if generator.decoder is None:
             return cls(generator, numbers)
         (first, first_bias), _, (last, bias) = generator.network.unpack(numbers)
@@ -74,15 +76,16 @@ class GeneratorModel:
         return self.generator.sizes
 
     def chances(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Rows × cells of all columns: the probabilities of each row, given its noise."""
+        """Draw noise for each row; return rows × cells of all columns, the probabilities given the noise."""
         generator = self.generator
         return generator.forward(generator.network.unpack(self.parameters), generator.inputs(rows, rng))[0]
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        """Rows × columns of codes.
+        """Draw rows × columns of codes.
 
         Every cell follows its probabilities given the row's noise. In each column the draws of rows depend on each
-        other: along rows that are sorted by some other columns as many take a cell as expected, but for one.
+        other, by systematic sampling along rows sorted by some other columns. So the count of a cell differs from its
+        expectation by less than one.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         starts = self.generator.starts
@@ -99,7 +102,7 @@ class GeneratorModel:
         return codes
 
     def raked(self, targets: Sequence[Floats]) -> Self:
-        """The model with biases such that the columns have these marginals, over much noise."""
+        """Return the model with biases for which the columns have these marginals, over many draws of noise."""
         generator = self.generator
         shown, held = generator.inputs(RAKED, np.random.default_rng(0))  # public: the same values give the same model
         logits = generator.network.forward(generator.network.unpack(self.parameters), shown)[0] + generator.bias
@@ -112,7 +115,7 @@ class GeneratorModel:
         return replace(self, generator=replace(generator, bias=generator.bias + shift))
 
     def restricted(self, sizes: Sequence[int]) -> Self:
-        """The model given that each column is in its first cells, for every noise: gap states after them are filled."""
+        """Return the model conditioned on each column's first cells, for every noise: gap states get no probability."""
         generator = self.generator
         starts = zip(generator.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in starts])
@@ -123,7 +126,7 @@ class GeneratorModel:
             sizes=tuple(sizes),
             bias=generator.bias[kept],
         )
-        if generator.given:  # the network is shown the same cells as before, of which those of gaps never come
+        if generator.given:  # the network has the same inputs as before, but gap states are never drawn
             marginals = (
                 np.r_[marginal[: sizes[c]], np.zeros(len(marginal) - sizes[c])]
                 for c, marginal in zip(generator.given, generator.marginals, strict=True)
@@ -133,7 +136,7 @@ class GeneratorModel:
         return replace(self, generator=smaller, parameters=np.concatenate([np.ravel(part) for part in parts]))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that makes the model, as plain arrays to be saved."""
+        """Return the model as plain arrays, to be saved."""
         generator = self.generator
         hidden = generator.network.shapes[1]
         arrays: dict[str, NDArray[Any]] = {
@@ -147,7 +150,7 @@ class GeneratorModel:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The model that `to_arrays` took apart."""
+        """Rebuild a model from the result of `to_arrays`."""
         sizes, (noise, hidden), given = (arrays[name].tolist() for name in ("sizes", "widths", "given"))
         marginals = tuple(arrays[f"law{place}"] for place in range(len(given)))
         generator = Generator(
@@ -186,13 +189,13 @@ class GappedGenerator:
         return codes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Those of both generators."""
+        """Return the arrays of both generators."""
         models = {"rows": self.rows, "masks": self.masks}
         return {f"{part}.{name}": array for part, model in models.items() for name, array in model.to_arrays().items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The model that `to_arrays` took apart."""
+        """Rebuild a model from the result of `to_arrays`."""
         parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "masks": {}}
         for key, array in arrays.items():
             part, _, name = key.partition(".")
@@ -201,17 +204,17 @@ class GappedGenerator:
 
 
 DRAWN = 1 << 14
-WIDEST = 1.0  # standard deviation of log weights among made rows, at the most
-_SCORED_AT_ONCE = 1 << 12  # rows at once
+WIDEST = 1.0  # largest standard deviation of log weights among generated rows
+_SCORED_AT_ONCE = 1 << 12  # rows scored at a time
 
 
 class CriticFacts(NamedTuple):
-    """What is known of the private gradients that a game remembers.
+    """Facts about the running mean of private gradients in a game.
 
     Attributes:
-        kept: the weight of all that is remembered.
-        noise_std: that of the noise in each of its numbers.
-        clip: the length that a row's gradient was cut to.
+        kept: the total weight of all steps in the mean.
+        noise_std: the standard deviation of the noise in each of its numbers.
+        clip: the clipping norm of a row's gradient.
     """
 
     kept: float
@@ -221,13 +224,13 @@ class CriticFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Critic:
-    """The log odds that a row is private, but for a constant.
+    """The log odds that a row is private, up to a constant.
 
     Attributes:
         code_points: the point of each code of each column.
-        weights: t W, one block of a pair of columns after the other.
-        clip: the length that a row's products are cut to, as when the critic was trained.
-        entry: the ledger's entry that paid for the critic; nothing else makes one.
+        weights: t W, one block for each pair of columns after the other.
+        clip: the clipping norm of a row's products, as in the training of the critic.
+        entry: the ledger entry that paid for the critic. Every critic has one.
     """
 
     code_points: tuple[Floats, ...]
@@ -237,15 +240,15 @@ class Critic:
 
     @classmethod
     def from_release(cls, released: Released[Floats], side: Opponents, model: Distribution, known: CriticFacts) -> Self:
-        """From the outcome of a game that was paid for.
+        """Build the critic from the released result of a game.
 
-        Its scale follows from rows drawn from the model with a public seed.
+        Its scale is computed from rows drawn from the model with a public seed.
         """
         size, clip = sum(side.critic.shapes), known.clip
         aim, noise = released.value[:size] / known.kept, known.noise_std / known.kept
         plain = cls(side.code_points, np.zeros(size), clip, released.entry)
         made = model.sample(DRAWN, np.random.default_rng(0)).astype(np.int64)
-        halves = made[::2], made[1::2]  # what W is made of, and what it is judged by
+        halves = made[::2], made[1::2]  # one half to compute W, the other to evaluate it
         numbers = aim - plain._mean(halves[0], np.ones(len(halves[0])))
         scores = cls(side.code_points, numbers, clip, released.entry).log_odds(halves[1])
         mean = plain._mean(halves[1], np.ones(len(scores)))
@@ -257,7 +260,7 @@ class Critic:
         return cls(side.code_points, min(scale, widest) * numbers, clip, released.entry)
 
     def _blocks(self, codes: NDArray[np.integer]) -> Iterator[tuple[slice, Floats, RowGradients, Floats]]:
-        """Rows in blocks: which they are, their points, the products of these, and by how much the products are cut."""
+        """Yield blocks of rows: their slice, points, products of points, and the factors that clip the products."""
         pairs = PairwiseCritic(tuple(lines.shape[1] for lines in self.code_points))
         for begin in range(0, len(codes), _SCORED_AT_ONCE):
             some = slice(begin, begin + _SCORED_AT_ONCE)
@@ -267,32 +270,32 @@ class Critic:
             yield some, points, products, np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))
 
     def _mean(self, codes: NDArray[np.integer], weights: Floats) -> Floats:
-        """The mean of the rows' products, cut, times their weights."""
+        """Return the mean of the rows' clipped products times their weights."""
         total = np.zeros(len(self.weights))
         for some, _, products, cut in self._blocks(codes):
             total += products.total(cut * weights[some])
         return total / len(codes)
 
     def _square(self, codes: NDArray[np.integer]) -> float:
-        """The mean squared length of the rows' products, cut."""
+        """Return the mean squared norm of the rows' clipped products."""
         return sum(float((cut**2) @ products.squared_norms()) for *_, products, cut in self._blocks(codes)) / len(codes)
 
     def log_odds(self, codes: NDArray[np.integer]) -> Floats:
-        """Of each row: rows × columns of codes in."""
+        """Return the log odds of each row, from rows × columns of codes."""
         pairs = PairwiseCritic(tuple(lines.shape[1] for lines in self.code_points))
-        matrix, found = pairs.unpack(self.weights), np.zeros(len(codes))
+        matrix, scores = pairs.unpack(self.weights), np.zeros(len(codes))
         for some, points, _, cut in self._blocks(codes):
-            found[some] = cut * pairs.forward(matrix, points)[0][:, 0]
-        return found
+            scores[some] = cut * pairs.forward(matrix, points)[0][:, 0]
+        return scores
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file holds of it."""
+        """Return the critic as plain arrays for a model file."""
         facts = {"numbers": self.weights, "clip": np.array(self.clip), "entry": np.array(self.entry)}
         return facts | {f"lines{place}": lines for place, lines in enumerate(self.code_points)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The critic that a model file holds."""
+        """Rebuild the critic from a model file."""
         many = sum(name.startswith("lines") for name in arrays)
         lines = tuple(arrays[f"lines{place}"] for place in range(many))
         return cls(lines, arrays["numbers"], float(arrays["clip"]), int(arrays["entry"]))

@@ -1,4 +1,4 @@
-"""MisGAN: a generator of rows and one of gaps, against critics that see rows with their gaps ([MD] Algorithm 1)."""
+"""MisGAN: a generator of rows and a generator of gaps, trained against critics of rows with gaps ([MD] Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel
 from gapless.synth.fitting import FitContext
 from gapless.types import Floats
 
-CLIP = 0.1  # the length of a gradient by a made row, which is longer mostly
+CLIP = 0.1  # clipping norm of the gradient by a generated row; most gradients are longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisGAN(Adversarial):
-    """Two generators, of complete rows and of masks: DP-MisGAN ([MD] Algorithm 1), with a guarantee that holds.
+    """Two generators, of complete rows and of masks: DP-MisGAN ([MD] Algorithm 1) with a corrected guarantee.
 
-    One critic sees private rows with their gaps beside made rows with made gaps, the other one masks alone. The
-    gradients of both for one row are clipped together, so that one noise a step pays for both. With `Observed()` all
-    rows are read, masks included, and rows with gaps can be sampled; masks do not depend on rows. With the other
-    treatments there is no mask, and nothing but `DPGAN` is left.
+    One critic compares private rows with their gaps to generated rows with generated gaps. The other critic sees only
+    masks. The gradients of both critics for one row are clipped together, so one noise per step covers both. With
+    `Observed()`, all rows are read with their masks, and rows with gaps can be sampled. Masks do not depend on rows.
+    With the other treatments there is no mask, and the method is `DPGAN`.
 
-    In [MD] critics see rows without noise, and the generators' gradients get it: the cost stated there is too small by
-    far (docs/proofs/teachers.md). `noised="generators"` is that variant with a cost that holds, for comparison: rows
-    are parted among up to 1,000 pairs of critics, one of which is asked at each step. It needs so much more noise that
-    little is learned. Its critics saw rows as they are, so the model carries none.
+    In [MD], critics see rows without noise, and the generators' gradients get noise. The cost stated there is far too
+    small (docs/proofs/teachers.md). `noised="generators"` is that variant with a correct cost, for comparison. Rows are
+    split among up to 1,000 pairs of critics, and each step asks one pair. It needs so much noise that little is
+    learned. Its critics saw rows without noise, so the fitted model has no critic.
 
     Args:
-        missing: what to do about gaps.
-        steps: how many steps the training has; by default 100.
-        noised: what noise is added to, sums of gradients of critics, or gradients by rows that generators make.
+        missing: how to treat gaps.
+        steps: the number of training steps; by default 100.
+        noised: where noise is added: "critics" for sums of critics' gradients, "generators" for gradients by generated
+            rows.
 
     References: Li, Jiang, Marlin 2019; Chen, Orekondy, Fritz 2020.
     """
@@ -54,17 +55,17 @@ class MisGAN(Adversarial):
     noised: Literal["critics", "generators"] = "critics"
 
     def check(self, fitting: FitContext) -> None:
-        """Refuse also noise on anything else."""
+        """Check the settings, also `noised`."""
         Adversarial.check(self, fitting)
         if self.noised not in ("critics", "generators"):
             raise ModelError(f"noised = {self.noised!r}", hint='pass "critics" or "generators"')
 
     def settings(self, fitting: FitContext) -> dict[str, str | int]:  # noqa: ARG002 public already
-        """What was noised."""
+        """Return where noise was added."""
         return {"noised": self.noised}
 
     def play(self, fitting: FitContext, game: Game, marginals: Sequence[Floats]) -> GameResult:
-        """Train the critics, or ask one of many pairs of them at a time, with what is left of the grant."""
+        """Train the critics, or ask one of many pairs of critics per step, with the rest of the grant."""
         if self.noised == "critics":
             return Adversarial.play(self, fitting, game, marginals)
         steps = self.step_count
@@ -85,7 +86,7 @@ class MisGAN(Adversarial):
         return GameResult(fitting.grant.release(rows, noise, what="gradients"), None)
 
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
-        """Rows, and masks if they are read."""
+        """Return the opponents for rows, and for masks if gaps are read."""
         columns = fitting.schema.columns
         rows = gan.row_opponents(fitting, marginals, [column.size for column in columns])
         if not any(column.gaps for column in columns) or not fitting.extended:
@@ -104,7 +105,7 @@ class MisGAN(Adversarial):
     def model(
         self, fitting: FitContext, made: Sequence[GeneratorModel], marginals: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
-        """Complete rows; and the same with made gaps."""
+        """Return the distribution of complete rows, and of rows with generated gaps."""
         sizes = [column.size for column in fitting.schema.columns]
         rows = made[0].raked(gan.condition_on_first_cells(marginals, sizes))
         if not fitting.extended:
@@ -115,6 +116,6 @@ class MisGAN(Adversarial):
 
 
 def _states(fitting: FitContext, marginals: Sequence[Floats]) -> list[Floats]:
-    """The probabilities of each column's states: no gap, then each kind of gap."""
+    """Return the probabilities of each column's states: no gap, then each kind of gap."""
     columns = fitting.schema.columns
     return [np.r_[marginal[: c.size].sum(), marginal[c.size :]] for marginal, c in zip(marginals, columns, strict=True)]

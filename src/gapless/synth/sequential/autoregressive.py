@@ -1,11 +1,11 @@
-r"""Column by column: an ordered distribution, each column with a conditional given those before it.
+r"""Autoregressive models: each column has a conditional distribution given the columns before it.
 
 .. math:: p(x) = \prod_i p(x_{s_i} \mid x_{s_1}, \dots, x_{s_{i-1}}), \qquad
           p(x_s = v \mid \cdot) \propto e^{z_{s,v}(x) + b_{s,v}}
 
-The logits z come from networks that were trained privately. The shifts b are found afterwards, for free: they bring
-the columns of a large sample, one after the other, to tables of one column that were released (`raked`). They are found
-once and kept in the networks' biases, so that the distribution is the same for any number of rows.
+The logits z come from privately trained networks. The shifts b are computed afterwards, as post-processing: with them,
+the columns of a large sample match the released one-way tables (`raked`). The shifts are computed once and stored in
+the networks' biases. So the distribution is the same for any number of rows.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from gapless.types import Codes, Floats, Integers
 __all__ = ["AutoregressiveModel", "ColumnConditional", "ColumnConditionals", "SharedConditionals", "complete_gaps"]
 
 SWEEPS = 3  # of Gibbs sampling over the gaps of a row
-RAKES = 8  # steps of a column towards its table
-FILLING = 1 << 30  # rows times cells squared, of a round of filling: fewer rows where there are many cells
-FEW_ROWS = 2_000  # but not fewer
-MANY_NETWORKS = 60  # one for each column, which are not asked about later columns
+RAKES = 8  # raking steps of a column
+FILLING = 1 << 30  # rows times cells squared in a round of filling: fewer rows if there are many cells
+FEW_ROWS = 2_000  # least rows in a round of filling
+MANY_NETWORKS = 60  # with more columns than this, a network for each column fills gaps without Gibbs sampling
 
-_BLOCK = 256  # rows that are filled at once, always as many: then what a row gets does not depend on the others
-_CELLS = 1 << 20  # working memory
-_FARTHEST = 500.0  # of a logit, so that its power is finite
+_BLOCK = 256  # rows filled at a time. The size is fixed, so that a row's result does not depend on other rows
+_CELLS = 1 << 20  # working memory, in cells
+_FARTHEST = 500.0  # largest absolute logit, so that its exponential is finite
 
 
 @dataclass(frozen=True, eq=False)
 class SharedConditionals:
-    """One network for all columns: each sees the earlier ones through a linear skip and a hidden layer.
+    """One network for all columns: each depends on the earlier ones through a linear skip and a hidden layer.
 
-    In blocks of one size its numbers are a function of each row, to the last bit. Cells of all columns are stored one
-    after the other. `skip` is cells × cells, `first` cells × units, `last` units × cells; what a column may not see is
-    zero.
+    In blocks of one size, outputs are a function of each row, to the last bit. Cells of all columns are stored one
+    after the other. `skip` is cells × cells, `first` cells × units, `last` units × cells. Weights from a column to itself or
+    to earlier columns are zero.
     """
 
     order: tuple[int, ...]
@@ -72,7 +72,7 @@ class SharedConditionals:
 
     @classmethod
     def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
-        """From the weights of a `masked_network` for these points, of which the first `sizes` are left."""
+        """Build from the weights of a `masked_network` for these points; only the first `sizes` codes are kept."""
         (skip, bias), *hidden = weights
         nothing = (np.zeros((len(skip), 0)), np.zeros(0)), None, (np.zeros((0, len(bias))), 0.0)
         (first, first_bias), _, (last, more) = hidden[0] if hidden else nothing
@@ -85,7 +85,7 @@ class SharedConditionals:
         return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
 
     def logits(self, column: int, codes: Integers) -> Floats:
-        """Rows × cells of the column; columns that do not come before it are not looked at."""
+        """Return rows × cells of the column. Only columns before it in the order are read."""
         span, starts = self._span(column), self.starts
         skip = np.ascontiguousarray(self.skip[:, span])
         sums, hidden = (np.tile(bias, (len(codes), 1)) for bias in (self.bias[span], self.first_bias))
@@ -96,9 +96,9 @@ class SharedConditionals:
         return np.clip(sums + row_wise_product(np.maximum(hidden, 0.0), self.last[:, span]), -_FARTHEST, _FARTHEST)
 
     def scores(self, column: int, codes: Integers) -> Floats:
-        """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
+        """Return rows × cells of the column: log probabilities given all other columns, up to a constant.
 
-        It is the conditional of the column times those of the later columns.
+        They are the log conditional of the column plus those of the later columns.
         """
         place = self.order.index(column)
         later, span = self.order[place + 1 :], self._span(column)
@@ -127,7 +127,7 @@ class SharedConditionals:
         return found
 
     def restricted(self, sizes: Sequence[int]) -> Self:
-        """The conditionals given that every column is in its first cells."""
+        """Return the conditionals given that every column is in its first cells."""
         spans = zip(self.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in spans])
         return replace(
@@ -147,7 +147,7 @@ class SharedConditionals:
 
     @property
     def starts(self) -> Integers:
-        """Where each column's cells begin, and where the last one's end."""
+        """The position of each column's first cell, and the end of the last column."""
         return np.cumsum([0, *self.sizes], dtype=np.int64)
 
     def _span(self, column: int) -> slice:
@@ -155,13 +155,13 @@ class SharedConditionals:
         return slice(int(starts[column]), int(starts[column + 1]))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it."""
+        """Return plain arrays for a model file."""
         order, sizes = np.array(self.order, dtype=np.int64), np.array(self.sizes, dtype=np.int64)
         return {"order": order, "sizes": sizes} | {name: getattr(self, name) for name in self.PARAMETERS}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The conditionals that a model file holds."""
+        """Rebuild the conditionals from a model file."""
         order, sizes = (tuple(arrays[name].tolist()) for name in ("order", "sizes"))
         return cls(order, sizes, *(arrays[name] for name in cls.PARAMETERS))
 
@@ -170,8 +170,12 @@ class SharedConditionals:
 class ColumnConditional:
     """The distribution of one column given others: embeddings of their cells, attention, softmax (AimNet).
 
-    `given` are the codes with which each of the others was shown, `outputs` those that were predicted, of which the
-    first `cells` are left. The last `outputs` numbers are biases; without others there is nothing else.
+    Attributes:
+        given: the number of input codes of each of the other columns.
+        outputs: the number of codes that the network predicts.
+        cells: the first codes, to which the distribution is restricted.
+        width: the dimension of embeddings.
+        parameters: of the network; the last `outputs` ones are biases. Without other columns there are only biases.
     """
 
     given: tuple[int, ...]
@@ -184,7 +188,7 @@ class ColumnConditional:
         _keep_plain(self, "parameters")
 
     def sanitized(self) -> ColumnConditional:
-        """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
+        """Return a copy rebuilt from plain numbers; refuse parameters that are too few or not finite."""
         wanted = sum(attention_network(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
         if self.parameters.shape != (wanted,) or not np.isfinite(self.parameters).all() or self.cells > self.outputs:
             raise ModelError(
@@ -194,7 +198,7 @@ class ColumnConditional:
         return ColumnConditional(self.given, self.outputs, self.cells, self.width, np.array(self.parameters))
 
     def logits(self, others: Integers) -> Floats:
-        """Rows × cells, from rows × others."""
+        """Return rows × cells, from rows × other columns."""
         if not self.given:
             return np.tile(self.parameters[: self.cells], (len(others), 1))
         network = attention_network(self.given, self.outputs, self.width)
@@ -202,17 +206,18 @@ class ColumnConditional:
         return np.asarray(np.clip(outputs[:, : self.cells], -_FARTHEST, _FARTHEST))
 
     def draw(self, others: Integers, draws: Floats) -> Integers:
-        """A cell for each row, by its own draw: a map of each row by itself."""
-        found = np.empty(len(draws), dtype=np.int64)
+        """Draw a cell for each row; it depends only on this row and its draw."""
+        cells = np.empty(len(draws), dtype=np.int64)
         for rows, block in _blocks(np.arange(len(draws))):
-            found[rows] = _pick(self.logits(others[block]), draws[block])[: len(rows)]
-        return found
+            cells[rows] = _pick(self.logits(others[block]), draws[block])[: len(rows)]
+        return cells
 
 
 def attention_network(given: Sequence[int], outputs: int, width: int) -> Chain:
-    """From the cells of several columns to the logits of one, at first all of them 0.
+    """Return a network from the cells of several columns to the logits of one; all logits are 0 at first.
 
-    Points have numbers of variance 1 at first: a mean over many columns is short, and its gradients shorter.
+    Embeddings have variance 1 at first. With a smaller variance, a mean over many columns and its gradients would be
+    very short.
     """
     points = Embedding(tuple(given), width, gain=math.sqrt(width))
     return Chain((points, Attention(len(given), width), Linear(width, outputs, gain=0.0)))
@@ -220,7 +225,7 @@ def attention_network(given: Sequence[int], outputs: int, width: int) -> Chain:
 
 @dataclass(frozen=True, eq=False)
 class ColumnConditionals:
-    """A network for each column, in their order."""
+    """A network for each column, in the order of the columns."""
 
     order: tuple[int, ...]
     conditionals: tuple[ColumnConditional, ...]
@@ -231,38 +236,38 @@ class ColumnConditionals:
         return tuple(self.conditionals[self.order.index(column)].cells for column in range(len(self.order)))
 
     def logits(self, column: int, codes: Integers) -> Floats:
-        """Those of the column's own network."""
-        place = self.order.index(column)
-        return self.conditionals[place].logits(codes[:, self.order[:place]])
+        """Return the logits of the column's network."""
+        position = self.order.index(column)
+        return self.conditionals[position].logits(codes[:, self.order[:position]])
 
     def scores(self, column: int, codes: Integers) -> Floats:
-        """As those of a shared network, one cell after the other."""
-        found, tried = self.logits(column, codes), codes.copy()
-        for cell in range(found.shape[1]):
+        """Return the scores as `SharedConditionals.scores` does, one cell after the other."""
+        scores, tried = self.logits(column, codes), codes.copy()
+        for cell in range(scores.shape[1]):
             tried[:, column] = cell
             for other in self.order[self.order.index(column) + 1 :]:
                 logits = self.logits(other, tried)
                 log_power = np.take_along_axis(logits, tried[:, other, None], axis=1)[:, 0]
-                found[:, cell] += log_power - np.log(np.exp(logits).sum(axis=1))
-        return found
+                scores[:, cell] += log_power - np.log(np.exp(logits).sum(axis=1))
+        return scores
 
     def restricted(self, sizes: Sequence[int]) -> Self:
-        """The conditionals given that every column is in its first cells."""
+        """Return the conditionals given that every column is in its first cells."""
         parts = zip(self.order, self.conditionals, strict=True)
         return replace(self, conditionals=tuple(replace(part, cells=sizes[column]) for column, part in parts))
 
     def shifted(self, column: int, shift: Floats) -> Self:
         """Add a shift to the logits of a column: to the biases of its network."""
-        conditionals, place = list(self.conditionals), self.order.index(column)
-        conditional = conditionals[place]
+        conditionals, position = list(self.conditionals), self.order.index(column)
+        conditional = conditionals[position]
         numbers = conditional.parameters.copy()
         begin = len(numbers) - conditional.outputs
         numbers[begin : begin + conditional.cells] += shift
-        conditionals[place] = replace(conditional, parameters=numbers)
+        conditionals[position] = replace(conditional, parameters=numbers)
         return replace(self, conditionals=tuple(conditionals))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it."""
+        """Return plain arrays for a model file."""
         facts = [[part.outputs, part.cells, part.width] for part in self.conditionals]
         arrays: dict[str, NDArray[Any]] = {"order": np.array(self.order), "facts": np.array(facts)}
         for place, part in enumerate(self.conditionals):
@@ -271,7 +276,7 @@ class ColumnConditionals:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The conditionals that a model file holds."""
+        """Rebuild the conditionals from a model file."""
         conditionals = [
             ColumnConditional(tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"numbers{place}"])
             for place, (outputs, cells, width) in enumerate(arrays["facts"].tolist())
@@ -283,7 +288,7 @@ class ColumnConditionals:
 class AutoregressiveModel:
     """A distribution over columns 0 … d-1, column by column; public, free to sample and to fill gaps from.
 
-    Its marginals are sums over all earlier columns, and are not computed.
+    Marginals would need sums over all earlier columns. So there is no method for them.
     """
 
     kind: ClassVar[str] = "autoregressive"
@@ -291,13 +296,13 @@ class AutoregressiveModel:
     conditionals: SharedConditionals | ColumnConditionals
 
     def __post_init__(self) -> None:
-        # They see rows when gaps are filled, so only these very classes may be there.
-        found = self.conditionals
-        if type(found) is not SharedConditionals and not (
-            type(found) is ColumnConditionals and all(type(part) is ColumnConditional for part in found.conditionals)
+        # Conditionals read rows when gaps are filled, so subclasses and other classes are refused.
+        given = self.conditionals
+        if type(given) is not SharedConditionals and not (
+            type(given) is ColumnConditionals and all(type(part) is ColumnConditional for part in given.conditionals)
         ):
             raise ModelError(
-                f"conditionals must be SharedConditionals or ColumnConditionals, not {type(found).__name__}",
+                f"conditionals must be SharedConditionals or ColumnConditionals, not {type(given).__name__}",
                 hint="use a model that the method kamino fitted",
             )
 
@@ -307,12 +312,12 @@ class AutoregressiveModel:
         return self.conditionals.sizes
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        """Rows × columns of codes, column by column.
+        """Draw rows × columns of codes, column by column.
 
-        Every cell follows its conditional given the row's earlier ones. In each column the draws of rows depend on each
-        other: along rows that are sorted by some earlier columns, as many take a cell as expected, but for one
-        (`systematic_by_row`). So tables of the column, also with these, are closer to the model's than those of
-        independent draws.
+        Every cell follows its conditional given the row's earlier cells. In each column the draws of rows depend on
+        each other, by systematic sampling along rows sorted by some earlier columns (`systematic_by_row`). The count of a
+        cell differs from its expectation by less than one. So tables of the column, also with these earlier columns,
+        are closer to the model's than with independent draws.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         for place, column in enumerate(self.conditionals.order):
@@ -322,7 +327,7 @@ class AutoregressiveModel:
         return codes
 
     def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Integers]:
-        """All rows, sorted by some columns before this place, in parts of bounded memory."""
+        """Yield all rows, sorted by some columns before this position in the order, in parts of bounded memory."""
         key = np.zeros(len(codes), dtype=np.int64)
         for column in rng.permutation(np.array(self.conditionals.order[:place], dtype=np.int64))[:SORT_COLUMNS]:
             key = key * self.sizes[column] + codes[:, column]
@@ -332,9 +337,9 @@ class AutoregressiveModel:
         return (order[begin : begin + step] for begin in range(0, len(codes), step))
 
     def raked(self, targets: Mapping[int, Floats]) -> Self:
-        """The model whose columns, in a large sample, have these marginals; the others follow.
+        """Return the model whose columns have these marginals in a large sample.
 
-        One column after the other gets shifts that bring its mean probabilities over the sample to its target.
+        One column after the other gets the shifts for which its mean probabilities over the sample equal its target.
         """
         conditionals, rng = self.conditionals, np.random.default_rng(0)  # public: equal values give the same model
         codes = np.zeros((SAMPLE_ROWS, len(self.sizes)), dtype=np.int64)
@@ -352,11 +357,11 @@ class AutoregressiveModel:
         return replace(self, conditionals=conditionals)
 
     def fill(self, given: Integers, chance: UniformDraws, *, sweeps: int = SWEEPS) -> Integers:
-        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+        """Replace each -1 in rows × columns of codes by a draw given the other cells of its row.
 
-        The missing cells of a row are first drawn column by column, given what comes before; then, `sweeps` times, each
-        is drawn anew from its distribution given all other cells of the row (Gibbs sampling), so that later ones count
-        too.
+        The missing cells of a row are first drawn column by column, given the earlier columns. Then, `sweeps` times,
+        each is drawn again given all other cells of the row (Gibbs sampling). A row's result depends only on the row
+        and its random numbers.
         """
         codes = np.maximum(given, 0)
         for sweep in range(1 + sweeps):
@@ -368,23 +373,22 @@ class AutoregressiveModel:
         return codes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that makes the model, as plain arrays to be saved."""
+        """Return the model as plain arrays, to be saved."""
         return self.conditionals.to_arrays()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The model that `to_arrays` took apart."""
+        """Rebuild a model from the result of `to_arrays`."""
         return cls((SharedConditionals if "skip" in arrays else ColumnConditionals).from_arrays(arrays))
 
 
 def complete_gaps(gapped: AutoregressiveModel, sizes: Sequence[int]) -> AutoregressiveModel:
-    """The distribution of complete rows, from a model whose columns have gap states after their first `sizes` cells.
+    """Estimate the distribution of complete rows from a model with gap states after the first `sizes` cells.
 
-    The distribution of observed cells is that of all cells if gaps depend on earlier columns alone. Where they depend
-    on later ones its table of one column is biased. So rows are drawn with their gaps and filled given all that is
-    observed in them; then columns are raked to the result, as far as chance does not explain it. Where each of
-    many columns has a network, gaps are filled from earlier columns alone: trying each cell in all later networks would
-    take hours.
+    If gaps depend only on earlier columns, observed cells have the distribution of all cells. If gaps depend on later
+    columns, one-way tables are biased. So rows are drawn with their gaps, and filled given all their observed cells.
+    Then columns are raked to the result, with James-Stein shrinkage. If there are many columns with a network each,
+    gaps are filled given earlier columns only. Trying each cell in all later networks would take hours.
     """
     sweeps = 0 if isinstance(gapped.conditionals, ColumnConditionals) and len(sizes) > MANY_NETWORKS else SWEEPS
     rng = np.random.default_rng(0)  # public: the same released values always give the same model
@@ -411,13 +415,13 @@ def _shares(codes: Integers, size: int) -> Floats:
 
 
 def _keep_plain(conditionals: object, *names: str) -> None:
-    """Copy these fields to plain numpy arrays with no other reference: filling gaps indexes them by rows."""
+    """Copy these fields to plain numpy arrays that nobody else can change; private rows index them."""
     for name in names:
         object.__setattr__(conditionals, name, np.array(getattr(conditionals, name), dtype=np.float64))
 
 
 def _blocks(rows: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Some rows in blocks of one size, and the same filled up: then a row's numbers do not depend on the others."""
+    """Yield rows in blocks, and each block padded to one size: then a row's result does not depend on other rows."""
     for begin in range(0, len(rows), _BLOCK):
         some = rows[begin : begin + _BLOCK]
         yield some, np.concatenate([some, np.full(_BLOCK - len(some), some[0])])

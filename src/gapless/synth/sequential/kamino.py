@@ -1,4 +1,4 @@
-"""Kamino: column by column, each from the earlier ones, by networks that are trained privately ([MD] Algorithm 3)."""
+"""Kamino: an autoregressive model by privately trained networks ([MD] Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Architecture: TypeAlias = Literal["shared", "columns"]
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """How a training runs; all of it public. Chosen on Adult and a simulated table (bench/kamino.py)."""
+    """Settings of a training; all are public. Chosen on Adult and a simulated table (bench/kamino.py)."""
 
     rate: float  # the probability of each row to be sampled at a step
     steps: int
@@ -48,7 +48,7 @@ class TrainingPlan:
     learning_rate: float
 
     def mechanism(self, loss: Loss, distance: Sampled, numbers: int) -> PrivateTraining:
-        """The training with the least noise that costs at most `loss`."""
+        """Return the training with the least noise that costs at most `loss`."""
         return PrivateTraining.for_loss(
             loss, distance, rate=self.rate, steps=self.steps, clip=self.clip, numbers=numbers
         )
@@ -57,34 +57,37 @@ class TrainingPlan:
 TRAINING_PLANS = {"shared": TrainingPlan(0.1, 200, 2.0, 0.03), "columns": TrainingPlan(0.05, 100, 3.0, 0.04)}
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
 WARMUP = 20  # steps
-HIDDEN = 32  # units of the hidden layer, where noise is small enough for one
+HIDDEN = 32  # units of the hidden layer, if noise is small enough for one
 QUIET_NOISE = 6e-4  # largest noise, in clipping norms per sampled row, for a hidden layer
-WIDTH = 16  # of the points that cells are embedded as
+WIDTH = 16  # dimension of the embedding of cells
 MOST_NUMBERS = 4_000_000  # parameters of a network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kamino(Synthesizer):
-    """Column by column, each given the earlier ones, by networks: for dependence of many columns at larger budgets.
+    """An autoregressive model by networks, each column given the earlier ones; for many columns and larger budgets.
 
     "shared" trains one network for all columns at once: a linear map and a hidden layer, masked so that a column sees
-    the earlier ones alone; a row's loss is the sum over the columns that are observed in it. "columns" is [MD]'s: a
-    network for each column, embeddings of the earlier ones and attention over them (AimNet), trained one after the
-    other. With `Observed()`, which is KaminoI there, a network is trained on the rows whose own column is observed and
-    then fills this column's gaps by draws, before the next one is trained. `CompleteRows()` is Kamino.
+    only earlier columns. A row's loss is the sum over its observed columns.
 
-    Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
-        one training on all rows, or one for each column but the first, with `Observed()` on the rows where this column
-        is observed. Order, sampling rate, steps and clipping are public, and follow no number of rows but the noisy.
+    "columns" is [MD]'s version: a network for each column, with embeddings of the earlier columns and attention over
+    them (AimNet), trained one after the other. With `Observed()` (KaminoI in [MD]) a network is trained on the rows
+    whose column is observed. It then fills this column's gaps by draws before the next network is trained.
+    `CompleteRows()` is [MD]'s Kamino.
+
+    Guarantee: the releases are the one-way marginals, the number of rows unless these count every row, and then one
+        training on all rows. With "columns" there is one training for each column but the first, with `Observed()` on
+        the rows where this column is observed. Order, sampling rate, steps and clipping norm are public. They depend on
+        the number of rows only through its noisy release.
 
     Args:
-        missing: what to do about gaps.
-        architecture: one network, or one for each column.
-        order: columns that come first, by name; the others follow. By default columns that decide others by a rule of
-            the schema come before these, else smaller ones first.
-        hidden: how many units the hidden layer of the shared network has; by default some where the budget and the
-            noisy number of rows leave little noise, else none.
-        steps: how many steps each training has; by default 200 for the shared network, 100 for one of several.
+        missing: how to treat gaps.
+        architecture: "shared" for one network, "columns" for one for each column.
+        order: columns that come first, by name; the others follow. By default columns that determine others by a rule
+            of the schema come before these, else smaller columns first.
+        hidden: the number of units in the hidden layer of the shared network. By default there is a hidden layer only
+            if the budget and the noisy number of rows leave little noise.
+        steps: the number of steps of each training; by default 200 for "shared", 100 for "columns".
     """
 
     name = "kamino"
@@ -96,7 +99,7 @@ class Kamino(Synthesizer):
     steps: int | None = None
 
     def check(self, fitting: FitContext) -> None:
-        """Refuse settings that are none, and columns whose network would be too large."""
+        """Refuse invalid settings, and columns whose network would be too large."""
         if self.architecture not in ("shared", "columns"):
             raise ModelError(f"there is no architecture {self.architecture!r}", hint='pass "shared" or "columns"')
         for name, least in (("hidden", 0), ("steps", 1)):
@@ -116,7 +119,7 @@ class Kamino(Synthesizer):
 
     @one_thread()
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
+        """Measure one-way marginals, train, and rake the model's columns to the measured marginals."""
         fitting = FitContext(self, table, spend=spend, progress=progress)
         order = column_order(fitting.schema, self.order)
         networks, columns = (_shared if self.architecture == "shared" else _columns)(self, fitting, order)
@@ -134,7 +137,10 @@ class Kamino(Synthesizer):
 
 
 def column_order(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
-    """The columns by position: those named, then each as soon as what decides it is there, the smallest first."""
+    """Return the columns by position: first those named, then the others, each after the columns that determine it.
+
+    Among several candidates the smallest column comes first.
+    """
     placed = list(schema.positions(first or ()))
     _, between, _ = constraints_of(schema)
     dependencies = [rule for rule in between if rule.is_dependency]
@@ -142,13 +148,13 @@ def column_order(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]
     while waiting:
         decided = {rule.columns[-1] for rule in dependencies if set(rule.columns[:-1]) & set(waiting)}
         free = [column for column in waiting if column not in decided]
-        placed.append((free or waiting)[0])  # columns that decide each other: the smallest
+        placed.append((free or waiting)[0])  # of columns that determine each other, the smallest
         waiting.remove(placed[-1])
     return tuple(placed)
 
 
 def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedConditionals, list[Floats]]:
-    """One network for all columns, and the marginals of the columns."""
+    """Train one network for all columns; return it with the one-way marginals."""
     spend, several = fitting.prepare(), len(fitting.columns) > 1
     marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
@@ -174,7 +180,7 @@ def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[
 
 
 def _hidden(kamino: Kamino, fitting: FitContext) -> int:
-    """How many units the hidden layer has: by public settings and the noisy number of rows."""
+    """Return the number of hidden units, from public settings and the noisy number of rows."""
     if kamino.hidden is not None:
         return kamino.hidden
     distance = Sampled(fitting.table.protect.at_most)
@@ -184,16 +190,16 @@ def _hidden(kamino: Kamino, fitting: FitContext) -> int:
 
 
 def _course(kamino: Kamino) -> TrainingPlan:
-    """That of the architecture, with as many steps as were asked for."""
+    """Return the plan of the architecture, with the number of steps from the settings."""
     course = TRAINING_PLANS[kamino.architecture]
     return course if kamino.steps is None else replace(course, steps=kamino.steps)
 
 
 def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[ColumnConditionals, list[Floats]]:
-    """A network for each column; where gaps are filled, each fills its own before the next is trained.
+    """Train a network for each column; with `Observed()`, each fills its column's gaps before the next is trained.
 
-    All of it is charged in one batch, with the columns' own counts: what a network is trained on follows from earlier
-    answers, but neither its loss nor which rows it leaves out.
+    All trainings are charged in one batch with the one-way counts. The filled cells that a network is trained on depend
+    on earlier answers, but its privacy loss and the rows that it leaves out do not.
     """
     spend = fitting.prepare()
     names, sizes, course = fitting.schema.names, fitting.sizes, _course(kamino)
@@ -227,24 +233,24 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
             found[column] = ColumnConditional(shown[place], size, size, WIDTH, numbers)
         if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
             table = table.fill_column(names[column], found[column], given=called[:-1])
-    ordered = (*nontrivial, *(column for column in order if column not in nontrivial))  # no network gets the last ones
+    ordered = (*nontrivial, *(column for column in order if column not in nontrivial))  # the last ones have one cell
     return ColumnConditionals(ordered, tuple(found[column] for column in ordered)), marginals
 
 
 def _notify_steps(fitting: FitContext, done: int, of: int, steps: int, step: int) -> None:
-    """Progress of one of several trainings."""
+    """Report the progress of one of several trainings."""
     fitting.notify("training", done * steps + step, of * steps)
 
 
 def _fills(kamino: Kamino, fitting: FitContext) -> bool:
-    """Whether gaps are filled on the way."""
+    """Return whether gaps are filled between trainings."""
     return kamino.architecture == "columns" and isinstance(fitting.missing, Observed)
 
 
 def _program(
     course: TrainingPlan, fitting: FitContext, network: Layer, cells: PredictionTask, *, begin: Floats
 ) -> PredictionTraining:
-    """What is trained."""
+    """Return the training program of a network."""
     return PredictionTraining(
         network=network,
         cells=cells,
@@ -255,10 +261,10 @@ def _program(
 
 
 def centered_points(marginal: Floats, cells: int, codes: int) -> Floats:
-    """A point for each code of a column: a 1 in its own place, less the mean of observed cells; a gap is in the mean.
+    """Return a point for each code of a column: its one-hot vector; for observed cells, less their mean.
 
-    A network then learns dependence between columns, and leaves the known marginals as they are;
-    and rows of usual cells, which teach little, have short gradients.
+    A network then learns dependence between columns, and the known marginals stay as they are. Rows with frequent
+    cells carry little information, and have short gradients.
     """
     points = np.eye(codes)
     points[:cells, :cells] -= marginal[:cells] / marginal[:cells].sum()
@@ -266,17 +272,17 @@ def centered_points(marginal: Floats, cells: int, codes: int) -> Floats:
 
 
 def masked_network(shown: Sequence[int], cells: Sequence[int], order: Sequence[int], hidden: int) -> Sum:
-    r"""One network for all columns in an order: each is predicted from the earlier ones, and from nothing else.
+    r"""Return one network that predicts each column from the columns before it in the order only.
 
     .. math:: z = b + x\,(W \circ M) + \max(x\,(U \circ M') + c,\, 0)\,(V \circ M'')
 
-    x has a 1 at the code of each column. M lets a cell see those of earlier columns. A hidden unit has a place in the
-    order too: it sees what comes before, and is seen by what does not (MADE: Germain, Gregor, Murray, Larochelle 2015).
-    Weights into the outputs are zero at first.
+    x has the points of the columns' codes. M connects a cell to the cells of earlier columns. A hidden unit also has a
+    position in the order. It sees the columns before it, and only the columns from there on see it (MADE: Germain,
+    Gregor, Murray, Larochelle 2015). Weights into the outputs are zero at first.
 
     Args:
-        shown: how many codes each column is shown with.
-        cells: how many cells of each column are predicted.
+        shown: the number of input codes of each column.
+        cells: the number of predicted cells of each column.
         order: the columns in their order.
         hidden: the number of hidden units.
     """
