@@ -53,8 +53,8 @@ class SharedConditionals:
     """One network for all columns: each depends on the earlier ones through a linear skip and a hidden layer.
 
     In blocks of one size, outputs are a function of each row, to the last bit. Cells of all columns are stored one
-    after the other. `skip` is cells × cells, `first` cells × units, `last` units × cells. Weights from a column to itself or
-    to earlier columns are zero.
+    after the other. `skip` is cells × cells, `first` cells × units, `last` units × cells. Weights from a column to
+    itself or to earlier columns are zero.
     """
 
     order: tuple[int, ...]
@@ -315,8 +315,8 @@ class AutoregressiveModel:
         """Draw rows × columns of codes, column by column.
 
         Every cell follows its conditional given the row's earlier cells. In each column the draws of rows depend on
-        each other, by systematic sampling along rows sorted by some earlier columns (`systematic_by_row`). The count of a
-        cell differs from its expectation by less than one. So tables of the column, also with these earlier columns,
+        each other, by systematic sampling along rows sorted by some earlier columns (`systematic_by_row`). The count of
+        a cell differs from its expectation by less than one. So tables of the column, also with these earlier columns,
         are closer to the model's than with independent draws.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")

@@ -189,8 +189,10 @@ def test_foreign_conditionals_are_refused():
     watching = Watching(
         *(getattr(conditionals.conditionals[0], name) for name in ("given", "outputs", "cells", "width", "parameters"))
     )
-    for foreign in (replace(conditionals, conditionals=(watching, *conditionals.conditionals[1:])), "laws"):
-        with pytest.raises(ModelError, match=r"conditionals must be .*\n  Try: use a model that Kamino fitted"):
+    for foreign in (replace(conditionals, conditionals=(watching, *conditionals.conditionals[1:])), "text"):
+        with pytest.raises(
+            ModelError, match=r"conditionals must be .*\n  Try: use a model that the method kamino fitted"
+        ):
             AutoregressiveModel(foreign)
 
 
@@ -217,7 +219,7 @@ def test_gaps_that_hang_on_another_column_are_completed(order):
 
 
 def pair_of(table, order):
-    """The laws of two columns with this table."""
+    """The conditional distributions of two columns with this table."""
     table = np.maximum(table, 1e-9) / np.maximum(table, 1e-9).sum()
     first, second = order
     margin = table.sum(axis=second)
