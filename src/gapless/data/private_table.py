@@ -42,13 +42,11 @@ class Question(Protocol[A_co]):
 
     def answer(self, table: PrivateTable, grant: Grant) -> A_co:
         """Release what the answer needs, and compute it."""
-        ...
 
     def answer_together(
         self, table: PrivateTable, questions: Sequence[Question[Any]], *, spend: Spend
     ) -> Sequence[A_co]:
         """Answer several questions, including this one: all of them or none."""
-        ...
 
 
 class PrivateTable(Sealed):
@@ -352,10 +350,7 @@ class PrivateTable(Sealed):
         return self._derive(lambda engine: engine.recode({place: clamped}))
 
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
-        """A sealed function of the rows, computed at most once.
-
-        Training keeps `reads`: no guarantee over patterns of gaps is computed for it (stability.md, section 5).
-        """
+        """A sealed function of the rows, computed once. Training keeps `reads`: its guarantee uses no gap patterns."""
         if reads is not None and not isinstance(distance, Sampled):
             reads = self._declared_reads(reads)
         return transform(self._rows, cached(function), distance=distance, reads=reads, key=self._key)

@@ -77,10 +77,10 @@ def check_not_pure(order: float, what: str) -> None:
 
 
 def _check_integers(value: Integers) -> Integers:
-    if value.dtype.kind not in "iu":
+    if value.dtype.kind != "i":  # in numpy uint64 + int64 is float64
         raise BudgetError(
-            f"integer noise does not protect fractions: values must be integers, got {value.dtype}",
-            hint="pass integer counts",
+            f"integer noise does not protect fractions: values must be signed integers, got {value.dtype}",
+            hint="pass counts as int64",
         )
     return value
 
@@ -182,8 +182,8 @@ class DiscreteGaussian(RecordedMechanism):
     def for_loss(cls, loss: Loss, distance: L2) -> DiscreteGaussian:
         """The least noise that costs at most `loss`."""
         _check_positive("loss", loss.value)
-        std = distance.at_most * math.sqrt(loss.order / (2 * loss.value)) * _ROUND_UP
-        return cls(std if math.isfinite(std) else 1.0)  # a pure budget is refused by `loss`
+        check_not_pure(loss.order, "Gaussian noise")
+        return cls(distance.at_most * math.sqrt(loss.order / (2 * loss.value)) * _ROUND_UP)
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""

@@ -102,12 +102,7 @@ class Pricing(Protocol):
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """One loss for each release, proportional to `weights` (mean 1), so that all together cost `spend`."""
 
-    def noise_for(
-        self,
-        counts: Sequence[Private[Any, L1]],
-        parts: Sequence[Loss],
-        spend: Loss,  # noqa: ARG002 the parts have this cost
-    ) -> list[CountNoise]:
+    def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:  # noqa: ARG002 the parts have this cost
         """The least noise at which these counts together cost `spend`. Default: each is calibrated to its part."""
         return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
 

@@ -7,6 +7,7 @@ value another distance.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
@@ -14,21 +15,31 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import Argument, Call, Hint, SealedError
+from gapless.errors import Argument, BudgetError, Call, Hint, SealedError
 
 Columns: TypeAlias = frozenset[str]
 Numbers: TypeAlias = int | float | NDArray[np.int64] | NDArray[np.float64]  # the types of answers
 
 T = TypeVar("T")
+U = TypeVar("U")
+D = TypeVar("D")
 T_co = TypeVar("T_co", covariant=True)
 D_co = TypeVar("D_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Linf:
-    """A bound on the change of each number of a value when one protected unit is added or removed (L∞ sensitivity)."""
-
+class _Distance:
     at_most: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.at_most < math.inf:
+            problem = f"at_most of {type(self).__name__} must be finite and above 0, got {self.at_most}"
+            raise BudgetError(problem, hint="pass a positive number")
+
+
+@dataclass(frozen=True, slots=True)
+class Linf(_Distance):
+    """A bound on the change of each number of a value when one protected unit is added or removed (L∞ sensitivity)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,7 @@ class LinfByGroup(Linf):
 
 
 @dataclass(frozen=True, slots=True)
-class Smooth:
+class Smooth(_Distance):
     """A value with a private, smooth bound on its change when *one* row is added or removed.
 
     The bound differs by a factor of at most 2 between tables that differ by one row (it is ln 2-smooth), and is never
@@ -62,7 +73,7 @@ class Smooth:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(_Distance):
     """Rows that are sampled independently, into batches or to teachers; a protected unit has up to `at_most` rows."""
 
     at_most: int
@@ -111,10 +122,9 @@ class Sealed:
 class Private(Sealed, Generic[T_co, D_co]):
     """A sealed value with its distance (sensitivity) and the rows that it reads.
 
-    The value is computed when it is opened, after its charge, or with another value of the same pass over the rows
-    (`PrivateTable.marginals`). Its attributes are read-only: `transform` makes a new value with another distance, and
-    needs the ledger's key. This prevents access by accident or habit, not by a determined programmer in the same
-    process, whom Python cannot stop.
+    The value is computed when it, or one of the same pass over the rows (`PrivateTable.marginals`), is opened after a
+    charge. Attributes are read-only: `transform` makes a new value, and needs the ledger's key. This prevents access
+    by accident or habit, not by a determined programmer in the same process, whom Python cannot stop.
     """
 
     __slots__ = ("__compute", "__distance", "__key", "__reads")
@@ -168,10 +178,6 @@ class Released(Generic[T]):
 
     value: T
     entry: int
-
-
-U = TypeVar("U")
-D = TypeVar("D")
 
 
 def transform(

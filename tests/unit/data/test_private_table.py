@@ -91,14 +91,14 @@ def test_a_value_that_was_handed_out_cannot_be_given_another_distance(table):
             getattr(value, name)
     for name in ("distance", "reads", "_open"):
         with pytest.raises(AttributeError):
-            setattr(value, name, L1(0))
+            setattr(value, name, L1(0.5))
 
 
 def test_a_transformation_needs_the_key_of_the_very_ledger(table, tmp_path):
     other = private(ROWS, SCHEMA, tmp_path)
     value = table.marginal("x0")
     with pytest.raises(gl.errors.SealedError, match="another ledger"):
-        transform(value, lambda counts: counts, distance=L1(0), reads=None, key=other.ledger._key)
+        transform(value, lambda counts: counts, distance=L1(0.5), reads=None, key=other.ledger._key)
     with pytest.raises(gl.errors.SealedError, match="another ledger"):
         gather([value, other.marginal("x0")], key=table.ledger._key)
     assert [counts.tolist() for counts in reveal(gather([value], key=table.ledger._key), table.ledger)] == [[2, 1]]

@@ -22,6 +22,7 @@ from gapless.privacy import (
     LinfByGroup,
     Rows,
 )
+from gapless.privacy.private import Sampled, Smooth
 
 
 @pytest.mark.parametrize("order", [1.2, 22.0, 1240.0])
@@ -129,7 +130,7 @@ def test_a_calibrated_mechanism_costs_what_was_asked_and_never_more(mechanism, b
     asked = budget.capacity / parts
     if mechanism is DiscreteGaussian and asked.order == math.inf:
         with pytest.raises(BudgetError, match="pure budget"):
-            DiscreteGaussian.for_loss(asked, L1(distance)).loss(L1(distance), asked.order)
+            DiscreteGaussian.for_loss(asked, L1(distance))
         return
     cost = mechanism.for_loss(asked, L1(distance)).loss(L1(distance), asked.order)
     assert cost.value <= asked.value
@@ -185,3 +186,19 @@ def test_integer_noise_does_not_take_fractions(mechanism):
 
     with pytest.raises(BudgetError, match="does not protect fractions"):
         mechanism(1.0)(np.array([0.5]), current())
+
+
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, KNorm])
+def test_integer_noise_takes_signed_integers_only(mechanism):
+    """In numpy uint64 + int64 is float64, which rounds large counts."""
+    from gapless.privacy.noise import current
+
+    with pytest.raises(BudgetError, match="signed integers, got uint64"):
+        mechanism(1.0)(np.array([3], dtype=np.uint64), current())
+
+
+@pytest.mark.parametrize("at_most", [0, -1, math.nan, math.inf])
+@pytest.mark.parametrize("distance", [L1, L2, Linf, LinfByGroup, Sampled, lambda at_most: Smooth(at_most, 1.0)])
+def test_a_distance_is_finite_and_positive(distance, at_most):
+    with pytest.raises(BudgetError, match="must be finite and above 0, got"):
+        distance(at_most)
