@@ -27,8 +27,7 @@ R = TypeVar("R", bound=Numbers)
 class Grant:
     """Permission to spend up to a loss. The ledger is charged for releases only, not for the grant.
 
-    A grant belongs to one thread: checking what is left of it and spending it are two steps. The ledger itself is safe
-    to share between threads and processes.
+    A grant belongs to one thread: it checks what is left, then spends. Threads and processes may share the ledger.
 
     Every release has four steps: price it from public facts, charge the ledger, open the sealed value, add noise. Under
     a journal (`resumable`) a stopped run repeats these steps. A batch that the ledger has charged to this run is not
@@ -164,8 +163,7 @@ class Plan:
     def release_all(self, values: Sequence[Private[Any, Any]]) -> list[Released[Any]]:
         """Read the next values in turn. Under a journal all answers are on the disk before they are returned."""
         answers, drawn = [], []
-        for value in values:
-            request, number = self._take_request(value)
+        for value, (request, number) in self._take_requests(list(values)):
             answer = None if self._journal is None else self._journal.stored_answer(number)
             if answer is None:
                 answer = self._draw(value, request, number)
@@ -179,22 +177,24 @@ class Plan:
         """Open the sealed value and add noise."""
         return Released(request.mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 the one place that starts an opening
 
-    def _take_request(self, value: Private[Any, Any]) -> tuple[Request, int]:
-        """The next request and its entry, removed from the plan before the read, under a lock."""
-        check_sealed(value, self._key)
+    def _take_requests(self, values: list[Private[Any, Any]]) -> list[tuple[Private[Any, Any], tuple[Request, int]]]:
+        """Each value with its request and entry: removed from the plan before the first read, all of them or none."""
+        for value in values:
+            check_sealed(value, self._key)
         with self._lock:
             if os.getpid() != self._process or type(noise.current()) is not type(self._source):
                 raise BudgetError(
                     "this plan was charged in another process or with another source of noise",
                     hint="use the plan in the process that made it",
                 )
-            if not self._waiting:
+            if len(values) > len(self._waiting):
                 raise BudgetError("all releases of this plan were already made", hint="add this release to the plan")
-            planned, _ = self._waiting[0]
-            if (planned.distance, planned.reads) != (value.distance, value.reads):
-                raise BudgetError(
-                    f"the next value of the plan has {planned.distance} and reads {describe_reads(planned.reads)}, but "
-                    f"this one has {value.distance} and reads {describe_reads(value.reads)}",
-                    hint="release the values in the order of the plan, each as it was planned",
-                )
-            return self._waiting.pop(0)
+            for value, (planned, _) in zip(values, self._waiting, strict=False):
+                if (planned.distance, planned.reads) != (value.distance, value.reads):
+                    raise BudgetError(
+                        f"the next value of the plan has {planned.distance} and reads {describe_reads(planned.reads)}, "
+                        f"but this one has {value.distance} and reads {describe_reads(value.reads)}",
+                        hint="release the values in the order of the plan, each as it was planned",
+                    )
+            taken, self._waiting = self._waiting[: len(values)], self._waiting[len(values) :]
+            return list(zip(values, taken, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -302,12 +302,7 @@ class Ledger(LedgerGuarantees):
                     f"{to}: another process charged a release meanwhile, so this batch is no longer the first",
                     hint="run it again; its noise is then computed from the rest of the budget",
                 )
-            cost = self._pricing.cost(
-                [
-                    (Loss(entry.loss, self.order), None if entry.reads is None else frozenset(entry.reads))
-                    for entry in entries
-                ]
-            )
+            cost = self._pricing.cost([(Loss(entry.loss, self.order), entry.columns) for entry in entries])
             if not self._pricing.has_capacity_for(cost):
                 raise self._overspending_error(cost, to, "a release costs")
             first, last = len(self._entries) + 1, self._seen.last
@@ -315,18 +310,19 @@ class Ledger(LedgerGuarantees):
             for number, entry in enumerate(entries, first):
                 written.append(replace(entry, number=number, batch=first, run=run).line(last))
                 last = ledger_file.hash_of(written[-1])
-            ledger_file.append(self._path, self._seen.end, "".join(written))
-            self._add_lines(written)
+            self._add_lines(written, write=True)
             return list(range(first, first + len(written)))
 
-    def _add_lines(self, lines: Iterable[str]) -> None:
-        """Add new lines of the file: all of them, or none if one is wrong."""
+    def _add_lines(self, lines: Sequence[str], *, write: bool = False) -> None:
+        """Check new lines, then `write` them to the file if asked, and add them: all, or none if one is wrong."""
         entries: list[Entry] = []
         seen = self._seen
         for line in lines:
             entries.append(self._parse_checked(line, number=len(self._entries) + len(entries) + 1, after=seen.last))
             seen = seen.after(line)
         pricing = self._pricing_after(self._pricing, entries)
+        if write:
+            ledger_file.append(self._path, self._seen.end, "".join(lines))
         self._entries += entries
         self._seen, self._pricing = seen, pricing
 

@@ -36,6 +36,7 @@ from gapless.files import BINARY, MEGABYTE, locked, parse_json, read_descriptor,
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows
 from gapless.privacy.noise import SYSTEM
+from gapless.privacy.private import Columns
 from gapless.privacy.registry import UNKNOWN_MECHANISM
 from gapless.types import GapRule
 
@@ -83,6 +84,11 @@ class Entry:
         """The fields of the entry; `together` and `run` only if they are set."""
         content = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in content.items() if name not in ("together", "run") or value}
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of `reads` as a set; None if every row is read."""
+        return None if self.reads is None else frozenset(self.reads)
 
     def line(self, previous: str) -> str:
         """The entry as a line of JSON. The loss comes first, so that it can be read from half a line."""

@@ -92,3 +92,17 @@ def test_threads_that_share_a_plan_use_each_entry_once(table):
     for thread in threads:
         thread.join()
     assert sorted(entries) == list(range(1, 41))
+
+
+def test_a_mismatch_among_several_values_takes_none_from_the_plan(table):
+    """Else the answers that were drawn before it would be paid for and lost."""
+    values = table.marginals(["x0", "x1"])
+    noise = for_counts(table.ledger.capacity / 4, values[0].distance)
+    plan = granted(table, 0.9).plan(
+        [Request(value.distance, value.reads, noise, "x") for value in (*values, values[0])]
+    )
+    with pytest.raises(BudgetError, match="the next value of the plan has"):
+        plan.release_all([*values, values[1]])
+    with pytest.raises(BudgetError, match="all releases of this plan were already made"):
+        plan.release_all([*values, values[0], values[0]])
+    assert [answer.entry for answer in plan.release_all([*values, values[0]])] == [1, 2, 3]

@@ -5,6 +5,7 @@ import os
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -764,6 +765,19 @@ def test_lines_of_other_processes_are_computed_again_as_well(table):
         with pytest.raises(LedgerError, match="states less than the loss of entry 2"):
             again.grant(again.share("1%"), to="test")
     assert len(again.entries) == 1
+
+
+@pytest.mark.parametrize(("change", "problem"), [({"loss": 1e-9}, "states less"), ({"together": True}, "marked")])
+def test_entries_that_could_not_be_read_again_are_refused_before_they_are_written(table, change, problem, monkeypatch):
+    spend(table, 10)
+    files = table.ledger.path, seal_of(table.ledger.path)
+    before = [file.read_bytes() for file in files]
+    (entry,) = table.ledger.entries
+    if "together" in change:  # as if another check had missed it
+        monkeypatch.setattr(table.ledger, "_entries", [])
+    with pytest.raises(LedgerError, match=problem):
+        table.ledger.charge([replace(entry, **change)])
+    assert [file.read_bytes() for file in files] == before
 
 
 # ---------------------------------------------------------------------- another ledger, and the cost of a charge
