@@ -70,6 +70,7 @@ NEVER_ONE = {
     ("synth/marginal/privbayes.py", "cells"),
     ("synth/marginal/selection.py", "cap_cells"),
     ("synth/marginal/selection.py", "context.sizes[c]"),
+    ("weights/calibration.py", "self.cap_cells"),
     ("weights/calibration.py", "what"),  # a name
     ("weights/calibration.py", "self.method"),
 }

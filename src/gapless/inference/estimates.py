@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from gapless.constraints.grammar import value_columns
 from gapless.data import Table
 from gapless.errors import ModelError, QuestionError
-from gapless.query import Mean, Proportion, Quantile, Variance
+from gapless.query import Mean, Proportion, Quantile
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
 from gapless.query.questions import AnyQuestion
@@ -49,7 +49,7 @@ from gapless.types import Floats
 from gapless.weights import Estimate
 
 FORMS = (
-    "a tuple (estimates, variances), {name: (estimate, variance)}, what weighted_mean gives, "
+    "a tuple (estimates, variances), {name: (estimate, variance)}, the result of weighted_mean, "
     "or a fitted model of statsmodels"
 )
 
@@ -80,9 +80,21 @@ def estimates_of(result: Any) -> Estimates:
     except (TypeError, ValueError, KeyError, IndexError):
         converted = None
     if converted is None or converted.values.ndim != 1 or len(converted.names) != len(converted.values) != 0:
-        raise ModelError(f"an estimator returned a {type(result).__name__} that cannot be pooled", hint=f"give {FORMS}")
-    if converted.values.shape != converted.variances.shape or (converted.variances < 0).any():
-        raise ModelError("an estimator returned variances that do not fit its estimates", hint=f"give {FORMS}")
+        raise ModelError(
+            f"the estimator returned a {type(result).__name__} that cannot be pooled",
+            hint=f"write an estimator that returns {FORMS}",
+        )
+    if converted.values.shape != converted.variances.shape:
+        raise ModelError(
+            "the estimator must return one variance for each estimate, "
+            f"got estimates of shape {converted.values.shape} and variances of shape {converted.variances.shape}",
+            hint=f"write an estimator that returns {FORMS}",
+        )
+    if (converted.variances < 0).any():
+        raise ModelError(
+            f"variances must be 0 or more, but the estimator returned {converted.variances.min():g}",
+            hint="write an estimator that returns the square of each standard error",
+        )
     return converted
 
 
@@ -130,14 +142,13 @@ _NORMAL = 1.96  # half-width of the interval of ranks for a quantile's variance,
 def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     """Return the columns that a question reads; refuse questions that copies cannot answer."""
     if not isinstance(question, Mean | Proportion | Quantile):
-        why = "" if isinstance(question, Variance) else ": it counts one table, and there are several"
         raise QuestionError(
-            f"{question} is not estimated from copies{why}",
+            f"copies can estimate means, proportions, medians and quantiles, but not {question}",
             hint="ask for a mean, proportion, median or quantile, or ask the private table",
         )
     compiled = question.compile(schema)
     if compiled.gap_columns:
-        raise QuestionError(f"{question} looks at gaps, and copies have none", hint="ask the private table")
+        raise QuestionError(f"{question} tests for gaps, but copies have no gaps", hint="ask the private table")
     return frozenset(compiled.contribution.columns)
 
 

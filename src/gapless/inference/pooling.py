@@ -156,12 +156,18 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     results = [ask(*drawn) for drawn in copies.drawn_copies]
     first = results[0]
     if any(result.names != first.names for result in results):
-        raise ModelError("the estimator returned other names for some copies", hint="use the same names for all")
+        raise ModelError(
+            "the estimator must return the same names for every copy, but returned different ones",
+            hint="write an estimator whose names do not depend on the rows of a copy",
+        )
     if columns and not copies.weighted:
         needs = [columns] * len(first.names)
     else:  # an estimate also depends on the columns that weights use
         if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
-            raise ModelError("the estimator returned two results for one table", hint="use a fixed seed in it")
+            raise ModelError(
+                "the estimator must return the same result for the same table, but returned two different results",
+                hint="use a fixed seed in the estimator",
+            )
         found = required_columns(
             lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first
         )

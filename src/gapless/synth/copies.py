@@ -226,7 +226,7 @@ def write_together(tables: Sequence[Table], path: Path) -> Path:
     if COPY in schema.names:
         raise ModelError(
             f"one file of all copies needs the column name {COPY!r}, but the schema has it",
-            hint="write the copies to a folder",
+            hint="pass a path without an ending, to write the copies to a folder, or rename the column",
         )
     frames = [
         table.frame_to_write(path).insert_column(0, pl.Series(COPY, np.full(table.rows, number, dtype=np.int64)))

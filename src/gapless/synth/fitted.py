@@ -41,7 +41,7 @@ from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import Measurements
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
-from gapless.text import listing, nearest, plural, shortened
+from gapless.text import listing, plural, shortened
 from gapless.threads import one_thread
 from gapless.types import is_number, is_whole, whole
 
@@ -135,6 +135,7 @@ _GIVEN_CELLS = 1 << 20  # of the largest marginal that is computed to test given
 
 
 OTHER_CELLS = "choose other given cells, or fewer of them"
+DAMAGED = "load another copy of the model file, or write the file again with gapless fit"
 
 
 def check_gaps(gaps: str) -> None:
@@ -270,7 +271,10 @@ class FittedModel:
                 kept = kept[np.arange(len(codes)) % len(kept)]
                 values = [None if known is None else known[kept] for known in values]
                 return tried[kept], values, np.zeros(len(codes), dtype=np.bool_)
-        raise ModelError("no row was found that keeps all constraints", hint="check them for conflicts")
+        raise ModelError(
+            "no row was found that satisfies all constraints of the schema",
+            hint="remove one of the constraints that contradict each other, and fit the model again",
+        )
 
     def write_sample(
         self,
@@ -321,8 +325,8 @@ class FittedModel:
         many = whole("many", many, error=ModelError, least=2)  # their differences estimate the noise
         if self.measurements is None:
             raise ModelError(
-                f"this model by {self.method} keeps no released tables from which it could be learned again",
-                hint="fit a model by mst, aim, mixture, privbayes or independent with this version or a newer one",
+                f"copies are learned from released tables of counts, but this {self.method} model stores none",
+                hint="fit a model by mst, aim, mixture, privbayes or independent with this version of gapless",
             )
         return Copies(self, many, seed_or_new(seed), self.measurements, progress)
 
@@ -364,7 +368,7 @@ class FittedModel:
             if self.schema.finest.columns != table.schema.finest.columns:
                 raise ModelError(
                     "the columns and cells of the table must be those of the model",
-                    hint="read it with the model's schema",
+                    hint="read the table with the schema of the model",
                 )
             table = table.rebin(self.schema)  # in the learned bins
         seed = seed_or_new(seed)
@@ -425,7 +429,9 @@ class FittedModel:
             return self.filled
         if self.gapped is None:
             raise ModelError(
-                "this model did not measure the gaps", hint=Hint("fit it with ", Argument("missing", Call("Extended")))
+                "this model did not measure the gaps, so its rows cannot have gaps",
+                hint=Hint("fit a model with ", Argument("missing", Call("Extended")))
+                | Hint("pass ", Argument("gaps", "filled")),
             )
         return self.gapped
 
@@ -537,7 +543,7 @@ class FittedModel:
         """
         if not overwrite and os.path.lexists(path):
             raise ModelError(
-                f"{path} exists",
+                f"{path} exists, and may hold a model that was paid for",
                 hint=Hint("choose another name")
                 | Hint("pass ", Argument("overwrite", True), " if the old file is not needed"),
             )
@@ -549,7 +555,8 @@ class FittedModel:
         plain = {name: np.array(array) for name, array in arrays.items()}
         if any(array.dtype.hasobject for array in plain.values()):
             raise ModelError(
-                "arrays of a model must hold numbers only", hint="use a model that was fitted or loaded here"
+                "the arrays of a model must hold numbers only, but one holds other objects",
+                hint="use a model that gapless fitted or loaded, without changes",
             )
         return FittedModel.from_file(json.loads(json.dumps(head)), plain)
 
@@ -571,12 +578,12 @@ class FittedModel:
     def from_file(cls, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild the model from the header and the arrays of a model file."""
         if "filled" not in head:
-            raise ModelError("the model file holds no distribution", hint="fit and save it again")
+            raise ModelError("the model has no distribution", hint=DAMAGED)
         parts: dict[str, Any] = {"evidence": Measurements, "critic": Critic}
         for part in ("filled", "gapped"):
             if part in head and head[part] not in _DISTRIBUTIONS:
-                hint = nearest(str(head[part]), _DISTRIBUTIONS)
-                raise ModelError(f"there is no distribution called {head[part]!r}", hint=hint)
+                known = listing(_DISTRIBUTIONS)
+                raise ModelError(f"the distribution must be one of {known}, got {head[part]!r}", hint=DAMAGED)
             parts[part] = _DISTRIBUTIONS.get(head.get(part, ""))
         for part, kind in parts.items():
             held = {

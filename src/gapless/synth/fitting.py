@@ -440,8 +440,9 @@ def _check_constraints(schema: Schema) -> None:
         FittedModel(schema, uniform, None, 0.0, no_facts).sample(TEST_ROWS, seed=0)
     except ModelError:
         raise SchemaError(
-            "no row was found that keeps all constraints",
-            hint="check them for conflicts, and leave out a number that must equal another one",
+            "no row was found that satisfies all constraints of the schema",
+            hint="remove one of the constraints that contradict each other, or a column of numbers that must equal "
+            "another column",
         ) from None
 
 

@@ -12,7 +12,7 @@ from gapless.model.distribution import Distribution, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
 from gapless.schema import Schema
-from gapless.synth.fitted import FittedModel
+from gapless.synth.fitted import DAMAGED, FittedModel
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import LEARNERS, MOST_CELLS, Measurements
@@ -28,10 +28,10 @@ def load(path: str | Path) -> FittedModel:
     try:
         model = FittedModel.from_file(head, arrays)
         _check(model)
-    except GaplessError:
-        raise
+    except GaplessError as error:  # its hint is for those who make a model, not for readers of a file
+        raise type(error)(f"{path} is damaged: {error.message}", hint=DAMAGED) from None
     except Exception:  # noqa: BLE001 parts that do not fit together fail in many ways
-        raise ModelError(f"{path} is damaged: its parts do not fit together", hint="fit and save it again") from None
+        raise ModelError(f"{path} is damaged: its parts do not fit together", hint=DAMAGED) from None
     return model
 
 

@@ -53,7 +53,7 @@ class Weights:
         if values.ndim != 1 or not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
             raise ModelError(
                 "weights must be a vector of finite numbers of at least 0, not all of them 0",
-                hint="pass one weight for each row",
+                hint="pass one finite number of 0 or more for each row",
             )
         values *= values.size / values.sum()
         values.setflags(write=False)
@@ -124,7 +124,7 @@ def public_rows(fake: object, what: str) -> Table:
     check_public(fake, f"{what} weights", private="pass a public table, such as a sample")
     assert isinstance(fake, Table)  # noqa: S101 for mypy: checked above
     if not fake.rows:
-        raise ModelError(f"{what}: there are no rows to weight", hint="pass a table with rows")
+        raise ModelError(f"{what}: the table to weight has no rows", hint="pass a table with at least one row")
     return fake
 
 
@@ -170,8 +170,11 @@ class CalibrationWeights:
         ]
         if not candidates:
             raise ModelError(
-                f"no two columns have more than one cell each and at most {self.cap_cells:,} together",
-                hint=Hint("use fewer levels or bins") | Hint("pass a larger ", Argument("cap_cells")),
+                "CalibrationWeights needs two columns of at least two cells each, "
+                f"with at most {self.cap_cells:,} combinations of cells, but the table has no such pair",
+                hint=Hint("use a table with two such columns")
+                | Hint("use fewer levels or bins in the schema")
+                | Hint("pass a larger ", Argument("cap_cells")),
             )
         grant = table.ledger.grant(spend, to="CalibrationWeights.fit")
         measured = _measure(table, fake, candidates, min(many, len(candidates)), grant, table.ledger.share(spend))

@@ -80,7 +80,10 @@ class LogisticWeights:
         spend = table.ledger.share(spend)
         check_one_of("noise", self.noise, NOISES, error=ModelError)
         if self.noise == "gaussian" and spend.order == PURE:
-            raise BudgetError("Gaussian noise cannot promise δ = 0", hint=Hint("pass ", Argument("noise", "knorm")))
+            raise BudgetError(
+                "Gaussian noise needs δ above 0, but this budget has δ = 0",
+                hint=Hint("pass ", Argument("noise", "knorm")),
+            )
         points = Points.of(table.schema)
         regularization = strength(self.regularization, fake)
         step = grid_step(points, regularization)
@@ -89,7 +92,8 @@ class LogisticWeights:
         noise: Noise = NOISES[self.noise].for_loss(spend, coefficients.distance)  # type: ignore[arg-type]
         if self.debias and not has_mean(noise, step, points.radius):
             raise ModelError(
-                f"{what}: with this noise the mean of a weight is infinite, and cannot be divided by",
+                f"{what}: debiasing divides weights by their mean over the noise, but with this much noise "
+                "that mean is infinite",
                 hint=Hint("pass a larger ", Argument("regularization"))
                 | Hint("pass a larger ", Argument("spend"))
                 | Hint("pass ", Argument("noise", "gaussian"))
@@ -232,20 +236,20 @@ class CriticWeights:
         """Weights for the rows of `fake`, a sample of the model."""
         if not isinstance(self.model, FittedModel):
             raise ModelError(
-                f"a {type(self.model).__name__} is no fitted model",
-                hint=Hint("pass what ", Call("MisGAN().fit", ...), " returns"),
+                f"CriticWeights takes a fitted model, not a {type(self.model).__name__}",
+                hint=Hint("pass the model that ", Call("MisGAN().fit", ...), " returns"),
             )
         critic = self.model.critic
         if critic is None and len(self.model.schema.columns) == 1:
             raise ModelError(
-                f"this model by {self.model.method} has one column, and critics compare pairs",
-                hint="use the rows without weights: a single column is as it was measured",
+                f"CriticWeights needs at least 2 columns, but this {self.model.method} model has 1",
+                hint="use the rows without weights; a model of a single column needs none",
             )
         if critic is None:
             raise ModelError(
-                f"this model by {self.model.method} carries no critic that was paid for",
-                hint=Hint("use a model whose critic gets the noise, such as dpgan")
-                | Hint("use ", Call("LogisticWeights"), ", for a part of the budget"),
+                "CriticWeights needs a model that stores a critic trained with noise, "
+                f"but this {self.model.method} model stores none",
+                hint=Hint("fit a model by dpgan") | Hint("use ", Call("LogisticWeights"), ", for a part of the budget"),
             )
         fake = public_rows(fake, "CriticWeights.fit")
         fake = fake.rebin(self.model.schema) if fake.schema.finest.columns == self.model.schema.finest.columns else fake
@@ -299,7 +303,8 @@ class MLP(NetworkSettings):
 def _alike(truth: Table, fake: Table) -> tuple[Table, Table]:
     truth, fake = to_shared_bins(truth, fake)
     if not (truth.rows and fake.rows):
-        raise ModelError("one of the tables has no rows", hint="pass two tables with rows")
+        empty = "second" if truth.rows else "first"
+        raise ModelError(f"both tables need rows, but the {empty} table has none", hint="pass two tables with rows")
     return truth, fake
 
 

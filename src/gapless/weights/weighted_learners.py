@@ -59,7 +59,10 @@ def weighted_quantiles(
     """The least values of a column of numbers below or at which at least these shares of the weight lie."""
     values, mass = _numbers(table, column, weights)
     if not all(0 <= level <= 1 for level in levels):
-        raise SchemaError(f"levels = {list(levels)!r}", hint="pass numbers from 0 to 1, such as [0.25, 0.5, 0.75]")
+        raise SchemaError(
+            f"levels must be numbers from 0 to 1, got {list(levels)!r}",
+            hint="pass numbers such as [0.25, 0.5, 0.75]",
+        )
     order = np.argsort(values, kind="stable")
     order = order[mass[order] > 0]
     below = np.cumsum(mass[order])
@@ -77,7 +80,10 @@ def _numbers(table: Table, column: str, weights: ArrayLike | None) -> tuple[Floa
     mass = _mass(table, weights)
     cells = table[column]
     if not cells.dtype.is_numeric():
-        raise SchemaError(f"column {column!r} holds no numbers", hint="name a column of the kind integer or number")
+        raise SchemaError(
+            f"a mean or quantile needs a column of numbers, but column {column!r} has kind {table.schema[column].kind}",
+            hint="name a column of the kind integer or number",
+        )
     seen = cells.is_not_null().to_numpy()
     _check_any(mass[seen], column)
     return cells.drop_nulls().to_numpy().astype(np.float64), mass[seen]
@@ -103,7 +109,10 @@ def _mass(table: Table, weights: ArrayLike | None) -> Floats:
 
 def _check_any(mass: Floats, column: str) -> None:
     if not mass.sum() > 0:
-        raise SchemaError(f"no row with a weight has a value in {column!r}", hint="name another column")
+        raise SchemaError(
+            f"an estimate needs a value with a weight above 0, but column {column!r} has none",
+            hint="name another column",
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +149,8 @@ class Posterior:
         rest, points = _predictors(table, self.label)
         if _names(rest, points) != self.names:
             raise SchemaError(
-                "this table has other columns or cells than the posterior", hint="pass a table of the same schema"
+                "the table must have the columns and cells of the table that the posterior was fitted to",
+                hint="pass a table with the same schema and bins",
             )
         scores = points(rest.codes) @ self.draws.T
         return np.asarray((1 / (1 + np.exp(-scores)) if self.logistic else scores).mean(axis=1))
@@ -214,7 +224,7 @@ def weighted_posterior(
 def _values_of(column: Column) -> int:
     if not isinstance(column, Integer | Number):
         raise SchemaError(
-            f"column {column.name!r} holds no numbers",
+            f"a linear regression needs a column of numbers, but column {column.name!r} has kind {column.kind}",
             hint=Hint(
                 "pass ", Argument("positive", column.cells[0]), ", to predict this cell by a logistic regression"
             ),
@@ -225,7 +235,10 @@ def _values_of(column: Column) -> int:
 def _predictors(table: Table, label: str) -> tuple[Table, Points]:
     names = [name for name in table.schema.names if name != label]
     if not names:
-        raise SchemaError(f"there is no column beside {label!r}", hint="pass a table with other columns too")
+        raise SchemaError(
+            f"a regression needs at least one column besides {label!r}, but the table has none",
+            hint="pass a table with at least two columns",
+        )
     rest = table[names]
     return rest, Points.of(rest.schema)
 

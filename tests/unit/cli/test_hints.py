@@ -111,7 +111,7 @@ query.treatments: use people.ask(…)
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
 weights.calibration: use LogReg().fit(…), which takes two public tables
 weights.discriminators: pass noise="knorm"
-weights.discriminators: pass what MisGAN().fit(…) returns
+weights.discriminators: pass the model that MisGAN().fit(…) returns
 weights.weighted_learners: pass positive="?", to predict this cell by a logistic regression
 weights.weighted_learners: use table.ask(Mean(…), spend=…)
 """

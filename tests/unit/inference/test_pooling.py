@@ -161,14 +161,14 @@ def test_names_of_a_series_are_kept():
     "returned", [None, 3.0, "text", ([1.0], [0.1, 0.2]), (1.0, -1.0), {}, [1.0, 2.0], np.ones(2), BY_SEX]
 )
 def test_other_forms_are_refused(returned):
-    with pytest.raises(gl.errors.ModelError, match="an estimator returned"):
+    with pytest.raises(gl.errors.ModelError, match="the estimator "):
         estimates_of(returned)
 
 
 def test_questions_that_count_one_table_are_refused(copies):
-    with pytest.raises(gl.errors.QuestionError, match="variance\\(age\\) is not estimated from copies\n"):
+    with pytest.raises(gl.errors.QuestionError, match=r"copies can estimate means, .*, but not variance\(age\)\n"):
         gl.pool(copies, gl.Variance("age"))
-    with pytest.raises(gl.errors.QuestionError, match="not estimated from copies: it counts one table"):
+    with pytest.raises(gl.errors.QuestionError, match="copies can estimate means"):
         gl.pool(copies, gl.Count())
     with pytest.raises(gl.errors.ModelError, match="pool\\(\\) takes copies, not a Table"):
         gl.pool(copies[0], gl.Mean("age"))
@@ -515,7 +515,7 @@ def test_groups_of_a_column_with_one_cell_are_those_of_all_rows(tmp_path):
 
 def test_a_function_of_chance_is_refused(copies):
     rng = np.random.default_rng(8)
-    with pytest.raises(gl.errors.ModelError, match="two results for one table\n  Try: use a fixed seed"):
+    with pytest.raises(gl.errors.ModelError, match="returned two different results\n  Try: use a fixed seed"):
         gl.pool(copies, lambda _: (rng.random(), 1.0))
 
 

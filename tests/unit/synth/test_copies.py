@@ -75,14 +75,14 @@ def test_a_file_of_version_2_opens_and_has_no_copies(tmp_path):
             old.writestr(name, content)
     loaded = gl.load(tmp_path / "old")
     assert len(loaded.sample(10, seed=1)) == 10
-    with pytest.raises(gl.errors.ModelError, match=r"keeps no released tables .*\n.*a model by mst"):
+    with pytest.raises(gl.errors.ModelError, match=r"model stores none\n.*a model by mst"):
         loaded.copies(5)
 
 
 def test_a_method_that_keeps_no_tables_has_no_copies(tmp_path):
     table = private(rows(), SCHEMA, tmp_path)
     model = Chain(missing=gl.Observed()).fit(table, spend=table.ledger.left)
-    with pytest.raises(gl.errors.ModelError, match="this model by chain keeps no released tables"):
+    with pytest.raises(gl.errors.ModelError, match="this chain model stores none"):
         model.copies(5)
 
 

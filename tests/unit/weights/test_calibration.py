@@ -108,12 +108,12 @@ def test_what_cannot_be_weighted_is_refused_before_anything_is_spent(tmp_path):
     spend = table.ledger.left
     other = gl.Schema("letters", [gl.Categorical("x", ["a", "b"])])
     for method, fake, error, wrong in [
-        (gl.CalibrationWeights(), FAKE[:0], gl.errors.ModelError, "no rows to weight"),
+        (gl.CalibrationWeights(), FAKE[:0], gl.errors.ModelError, "the table to weight has no rows"),
         (gl.CalibrationWeights(), FAKE[["x"]], gl.errors.SchemaError, "different schemas"),
         (gl.CalibrationWeights(), gl.Table(other, [np.zeros(1)], rows=1), gl.errors.SchemaError, "different schemas"),
         (gl.CalibrationWeights(), table, gl.errors.SealedError, "a public Table"),
         (gl.CalibrationWeights(pairs=0), FAKE, gl.errors.ModelError, "pairs"),
-        (gl.CalibrationWeights(cap_cells=3), FAKE, gl.errors.ModelError, "no two columns"),
+        (gl.CalibrationWeights(cap_cells=3), FAKE, gl.errors.ModelError, "has no such pair"),
     ]:
         with pytest.raises(error, match=wrong):
             method.fit(table, fake, spend=spend)

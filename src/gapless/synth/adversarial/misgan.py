@@ -58,7 +58,9 @@ class MisGAN(Adversarial):
         """Check the settings, also `noised`."""
         Adversarial.check(self, fitting)
         if self.noised not in ("critics", "generators"):
-            raise ModelError(f"noised = {self.noised!r}", hint='pass "critics" or "generators"')
+            raise ModelError(
+                f"noised must be 'critics' or 'generators', got {self.noised!r}", hint='pass "critics" or "generators"'
+            )
 
     def settings(self, fitting: FitContext) -> dict[str, str | int]:  # noqa: ARG002 public already
         """Return where noise was added."""

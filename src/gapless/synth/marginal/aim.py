@@ -213,9 +213,12 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
         marginal = tuple(sorted(schema.positions(names)))
         asked[marginal] = asked.get(marginal, 0.0) + float(weight)
     heaviest = sum(map(len, asked)) * sum(asked.values())
-    if not asked or not all(weight > 0 for weight in workload.values()) or not math.isfinite(heaviest):
+    if not asked:
+        raise ModelError("workload must have at least one marginal, got an empty workload", hint=_EXAMPLE_WORKLOAD)
+    bad = [f"{weight!r} for {names!r}" for names, weight in workload.items() if not 0 < weight < math.inf]
+    if bad or not math.isfinite(heaviest):
         raise ModelError(
-            "workload must have at least one marginal, and every weight must be positive and finite",
+            f"weights in workload must be positive, with a finite sum, got {bad[0] if bad else 'an infinite sum'}",
             hint=_EXAMPLE_WORKLOAD,
         )
     candidates = {

@@ -73,15 +73,19 @@ class BayesianNetwork:
         self.probabilities = tuple(probabilities)
         if sorted(node.column for node in self.nodes) != list(range(len(self.sizes))):
             raise ModelError(
-                f"a network of {plural(len(self.sizes), 'column')} needs a node for each", hint="pass every column once"
+                f"a network of {plural(len(self.sizes), 'column')} needs one node for each column, "
+                f"got nodes of columns {[node.column for node in self.nodes]}",
+                hint="pass one node for each column",
             )
         before: set[int] = set()
         for node, table in zip(self.nodes, self.probabilities, strict=True):
             fits = [len(codes) for codes in node.merged] == [self.sizes[parent] for parent in node.parents]
             if not fits or not before.issuperset(node.parents) or table.shape != (*node.shape, self.sizes[node.column]):
                 raise ModelError(
-                    f"column {node.column} cannot have parents {node.parents} and probabilities of shape {table.shape}",
-                    hint="put parents first, and give one axis to each parent and a last one to the column",
+                    f"column {node.column} needs parents that come before it and probabilities of shape "
+                    f"{(*node.shape, self.sizes[node.column])}, got parents {node.parents} and shape {table.shape}",
+                    hint="put the nodes of parents first, and give probabilities one axis for each parent and a last "
+                    "axis for the column",
                 )
             before.add(node.column)
 

@@ -79,8 +79,9 @@ class MixtureModel:
         shapes = [table.shape for table in self.probabilities]
         if self.components < 1 or any(shape != (self.components, max(1, shape[-1])) for shape in shapes):
             raise ModelError(
-                f"a mixture cannot have probabilities of shapes {shapes}",
-                hint="pass components × cells for each column, with the same number of components",
+                "probabilities of a mixture must have shape (components, cells) for each column, with the same number "
+                f"of components, got {shapes}",
+                hint="pass one row of probabilities for each component, and at least one component",
             )
 
     def marginal(self, columns: Sequence[int]) -> Floats:

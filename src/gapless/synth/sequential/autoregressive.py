@@ -192,7 +192,8 @@ class ColumnConditional:
         wanted = sum(attention_network(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
         if self.parameters.shape != (wanted,) or not np.isfinite(self.parameters).all() or self.cells > self.outputs:
             raise ModelError(
-                f"the network of a column with {plural(self.cells, 'cell')} has wrong parameters",
+                f"the network of a column with {plural(self.cells, 'cell')} must have {wanted:,} finite parameters "
+                f"and an output for each cell, got shape {self.parameters.shape} and {plural(self.outputs, 'output')}",
                 hint="fit the model again",
             )
         return ColumnConditional(self.given, self.outputs, self.cells, self.width, np.array(self.parameters))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
+from math import isqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -101,7 +102,10 @@ class Kamino(Synthesizer):
     def check(self, fitting: FitContext) -> None:
         """Refuse invalid settings, and columns whose network would be too large."""
         if self.architecture not in ("shared", "columns"):
-            raise ModelError(f"there is no architecture {self.architecture!r}", hint='pass "shared" or "columns"')
+            raise ModelError(
+                f"architecture must be 'shared' or 'columns', got {self.architecture!r}",
+                hint='pass "shared" or "columns"',
+            )
         for name, least in (("hidden", 0), ("steps", 1)):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), error=ModelError, least=least)
@@ -111,7 +115,7 @@ class Kamino(Synthesizer):
         cells = sum(fitting.sizes)
         if cells**2 > MOST_NUMBERS and self.architecture == "shared":
             raise ModelError(
-                f"all columns together have {cells:,} cells, too many for one network",
+                f"all columns together have {cells:,} cells, but one network takes at most {isqrt(MOST_NUMBERS):,}",
                 hint=Hint("use fewer levels or bins")
                 | Hint("leave columns out with ", Call("people.select", ...))
                 | Hint("pass ", Argument("architecture", "columns")),

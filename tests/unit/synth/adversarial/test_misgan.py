@@ -55,6 +55,6 @@ def test_the_facts_name_what_was_noised_and_only_paid_critics_are_kept(noised, t
 
 def test_noise_on_anything_else_is_refused_before_anything_is_spent(tmp_path):
     table = people(tmp_path)
-    with pytest.raises(gl.errors.ModelError, match="noised = 'rows'"):
+    with pytest.raises(gl.errors.ModelError, match="noised must be 'critics' or 'generators', got 'rows'"):
         gl.synth.MisGAN(noised="rows").fit(table, spend=table.ledger.left)
     assert not table.ledger.entries

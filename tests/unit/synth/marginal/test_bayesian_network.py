@@ -105,10 +105,10 @@ def test_a_marginal_that_is_too_large_is_refused(network, monkeypatch):
 @pytest.mark.parametrize(
     ("nodes", "text"),
     [
-        (NODES[:3], "a node for each"),
-        ([*NODES[:3], NODES[2]], "a node for each"),
-        ([NODES[1], NODES[0], *NODES[2:]], "cannot have parents"),
-        ([NODES[0], Node(3, (1,), (HALVES[:3],)), *NODES[2:]], "cannot have parents"),
+        (NODES[:3], "one node for each column"),
+        ([*NODES[:3], NODES[2]], "one node for each column"),
+        ([NODES[1], NODES[0], *NODES[2:]], "needs parents that come before"),
+        ([NODES[0], Node(3, (1,), (HALVES[:3],)), *NODES[2:]], "needs parents that come before"),
     ],
 )
 def test_refuses_invalid_networks(nodes, text):
@@ -117,7 +117,7 @@ def test_refuses_invalid_networks(nodes, text):
 
 
 def test_refuses_probabilities_of_the_wrong_shape():
-    with pytest.raises(ModelError, match=r"probabilities of shape \(4, 3\)"):
+    with pytest.raises(ModelError, match=r"got parents .* and shape \(4, 3\)"):
         BayesianNetwork(SIZES, NODES, [conditionals()[0], np.full((4, 3), 1 / 3), *conditionals()[2:]])
 
 

@@ -157,7 +157,7 @@ def test_files_hold_the_same_model(tmp_path):
     "tables", [[np.ones((2, 1)), np.ones((3, 1))], [np.ones(3)], [np.ones((2, 0))], [np.ones((0, 2))]]
 )
 def test_refuses_probabilities_of_the_wrong_shapes(tables):
-    with pytest.raises(ModelError, match="cannot have probabilities of shapes"):
+    with pytest.raises(ModelError, match="probabilities of a mixture must have shape"):
         MixtureModel(tables)
 
 
