@@ -1,6 +1,6 @@
-"""Text in messages: names, plurals and lists; characters that are commands to terminals and to Markdown, escaped.
+"""Text in messages: names, plurals, lists, and escapes for terminals and Markdown.
 
-Numbers of a promise, written for people: never less than they are.
+Numbers of a privacy promise are rounded up, never down.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLOCK_START = re.compile(r"^(?:[#+=-]|\d+(?=[.)](?:\s|$)))")  # of headings, li
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""The text with every control character shown as its escape sequence, so that no terminal obeys it.
+    r"""Replace every control character by its escape sequence, so that a terminal does not execute it.
 
     Args:
         text: any text.
@@ -34,7 +34,7 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 
 def markdown(text: str) -> str:
-    r"""Plain text for a Markdown page: nothing in it becomes markup, HTML or a second cell of a table.
+    r"""Escape plain text for a Markdown page: nothing in it becomes markup, HTML or a second cell of a table.
 
     >>> print(markdown("a|b <script> *x* hours_per_week"))
     a\|b &lt;script&gt; \*x\* hours_per_week
@@ -44,7 +44,7 @@ def markdown(text: str) -> str:
 
 
 def code(text: str) -> str:
-    r"""A text as a code span of Markdown, whatever backticks it has. Not for tables, where `|` would end a cell.
+    r"""Format a text, also with backticks, as a Markdown code span. Not for tables, where `|` would end a cell.
 
     >>> print(code("a`b"), code("age"))
     `` a`b `` `age`
@@ -56,7 +56,7 @@ def code(text: str) -> str:
 
 
 def plural(number: int, noun: str, several: str | None = None) -> str:
-    """A number with its noun: one of them, or several.
+    """Format a number with its noun, in the singular or plural.
 
     >>> plural(1, "row"), plural(3000, "row"), plural(0, "entry", "entries")
     ('1 row', '3,000 rows', '0 entries')
@@ -65,7 +65,7 @@ def plural(number: int, noun: str, several: str | None = None) -> str:
 
 
 def listing(names: Iterable[str], *, most: int = 12) -> str:
-    """Names in a row, the tail cut.
+    """Join names by commas; after `most` names, only the number of the others is written.
 
     >>> listing(["a", "b"])
     'a, b'
@@ -75,7 +75,7 @@ def listing(names: Iterable[str], *, most: int = 12) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The names most like the one given, or all of them.
+    """Return the names most similar to the one given, or all names if none is similar.
 
     >>> nearest("hour", ["sex", "hours"])
     'hours'
@@ -89,7 +89,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def check_one_of(name: str, value: object, known: Iterable[str], *, error: type[GaplessError]) -> None:
-    """Refuse a word that is none of the known ones; the error says which are most like it.
+    """Refuse a value that is not a known name; the error suggests the most similar names.
 
     >>> check_one_of("engine", "disc", ["memory", "disk"], error=GaplessError)
     Traceback (most recent call last):
@@ -102,7 +102,7 @@ def check_one_of(name: str, value: object, known: Iterable[str], *, error: type[
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """The names that occur more than once, sorted; in one pass, as a header may have many thousand.
+    """Return the names that occur more than once, sorted; in one pass, since a header may have thousands.
 
     >>> repeated(["b", "a", "b"])
     ['b']
@@ -111,7 +111,7 @@ def repeated(names: Iterable[str]) -> list[str]:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many letters, cut in the middle: names that look alike differ at their ends.
+    """Shorten a text to at most `most` characters, cut in the middle: similar names often differ at their ends.
 
     >>> shortened("household_income × marital_status", 19)
     'household…al_status'
@@ -123,7 +123,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def aligned(names: Iterable[str], *, most: int = 40) -> list[str]:
-    """Names for the first column of a table of text: equally wide, the long ones shortened.
+    """Pad names to equal width for the first column of a text table; long names are shortened.
 
     >>> aligned(["age", "income"])
     ['age   ', 'income']
@@ -134,7 +134,7 @@ def aligned(names: Iterable[str], *, most: int = 40) -> list[str]:
 
 
 def rounded_up(number: float, digits: int = 4) -> str:
-    """A number as text with some digits, rounded up.
+    """Format a number with this number of significant digits, rounded up.
 
     >>> rounded_up(0.87342), rounded_up(2.0), rounded_up(0.999999)
     ('0.8735', '2', '1')
@@ -145,7 +145,7 @@ def rounded_up(number: float, digits: int = 4) -> str:
 
 
 def format_up(number: float) -> str:
-    """A number as short text where that is not less than the number, else rounded up.
+    """Format a number in short form if that is not less than the number, else rounded up.
 
     >>> format_up(1e-6), format_up(0.5), format_up(0.12345649)
     ('1e-06', '0.5', '0.123457')

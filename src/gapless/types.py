@@ -1,6 +1,6 @@
-"""Types that several packages share: arrays, gaps, numbers, and the test whether a class is of this library.
+"""Types that several packages share: arrays, gap rules, checks of numbers, and checks for classes of this library.
 
-True and False are no numbers, wherever one is passed; numpy's numbers are.
+Booleans do not count as numbers; numpy's numbers do.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ Values: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class GapRule:
-    """The definition of a gap in a column: as text, and as a digest of every public fact that decides it."""
+    """The definition of a gap in a column: as text, and as a digest of all public facts that it depends on."""
 
     description: str
     digest: str
 
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> GapRule:
-        """The rule that `to_dict` wrote."""
+        """Rebuild the rule from the result of `to_dict`."""
         rest = dict(content)
         return cls(rest.pop("told"), **rest)
 
     def to_dict(self) -> dict[str, str]:
-        """The rule as a ledger stores it."""
+        """Return the rule as a ledger stores it."""
         return {"told": self.description, "digest": self.digest}
 
     def given(self, facts: object) -> GapRule:
-        """The same rule with further facts in its digest."""
+        """Return the rule with further facts in its digest."""
         more = json.dumps([self.digest, facts])
         return replace(self, digest=hashlib.sha256(more.encode()).hexdigest())
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a real number. Ranges, and whether it must be finite, are the caller's.
+    """Return whether a value is a real number. The caller checks its range, and that it is finite.
 
     >>> is_number(0.5), is_number(3), is_number(True), is_number("3")
     (True, True, False, False)
@@ -58,7 +58,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_whole(value: object, *, least: int = 0, most: float = math.inf) -> TypeGuard[int]:
-    """Whether it is a whole number from `least` to `most`.
+    """Return whether a value is an integer from `least` to `most`.
 
     >>> is_whole(3, least=1), is_whole(0, least=1), is_whole(True), is_whole(3.0)
     (True, False, False, False)
@@ -67,7 +67,7 @@ def is_whole(value: object, *, least: int = 0, most: float = math.inf) -> TypeGu
 
 
 def whole(name: str, value: object, *, error: type[GaplessError], least: int = 0, most: int | None = None) -> int:
-    """The whole number that was passed as `name`, as Python's own; the error says which ones are possible.
+    """Check that the argument `name` is an integer in range, and return it as a Python int.
 
     >>> whole("limit", 0, error=GaplessError, least=1)
     Traceback (most recent call last):
@@ -84,7 +84,7 @@ def whole(name: str, value: object, *, error: type[GaplessError], least: int = 0
 def number(
     name: str, value: object, low: float, high: float, ends: str, *, error: type[GaplessError], example: float
 ) -> float:
-    """The number that was passed as `name`, as Python's own; `ends` says by its brackets which bounds are possible.
+    """Check that the argument `name` is in an interval, and return it as a Python float; `ends` are its brackets.
 
     >>> number("rate", 0, 0, 1, "(]", error=GaplessError, example=0.1)
     Traceback (most recent call last):
@@ -99,22 +99,22 @@ def number(
     return float(value)
 
 
-_PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # by the very type
+_PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # exact types, no subclasses
 
 
 def is_trusted(value: object) -> bool:
-    """Whether its class is one of this library's: the very one, no subclass of it and no class of the same name."""
+    """Return whether a value's class is defined in this library; not a subclass, nor a class of the same name."""
     kind = type(value)
     home = sys.modules.get(kind.__module__)
     return kind.__module__.startswith("gapless.") and getattr(home, kind.__name__, None) is kind
 
 
 def all_trusted(value: object) -> bool:
-    """Whether an object and all that it is made of are plain or of this library: no function is."""
+    """Return whether an object and all its parts are plain values or of this library. Functions are not."""
     if isinstance(value, tuple):
         return all(map(all_trusted, value))
     if is_dataclass(value) and is_trusted(value):
         return all(all_trusted(getattr(value, field.name)) for field in fields(value))
     if type(value) is np.ndarray:
-        return not value.dtype.hasobject  # objects are multiplied by methods of their class
+        return not value.dtype.hasobject  # arithmetic on object arrays calls methods of foreign classes
     return type(value) in _PLAIN

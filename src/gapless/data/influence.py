@@ -2,15 +2,17 @@ r"""The largest number of donees that one row can change: L₁(D), exactly, and 
 
 .. math:: L_1(D) = \max\big(1,\ \max_y |\{x : y \in \mathrm{don}_{D \cup y}(x)\}|\big)
 
-over every donor y there is and every donor y that could come: any cell of the public domain, any label. A donor that
-is there has its donees. A new one at cell v takes a place from x if d(x, v) is below x's radius (the distance of its
-k-th donor), or equal to it and the new label falls on the arc from x's label to that of its k-th donor. So the second
-maximum is the deepest point of an arrangement of balls, with arcs on their rims.
+The maximum is over every donor y in the table and every possible new donor y: any cell of the public domain, any label.
+A donor in the table has its donees. The *radius* of a donee x is the distance of its k-th donor. A new donor at cell v
+becomes a donor of x if d(x, v) is below the radius. If d(x, v) equals the radius, the new label must be on the arc from
+x's label to that of its k-th donor. So for new donors the maximum is the deepest point of an arrangement of balls, with
+arcs on their boundaries.
 
-It is found by branch and bound. A box fixes the first columns of v; a class of donees with equal cells is *alive* in it
-if the distance so far is within its radius. The donees alive bound the depth of the box; those that can only tie count
-by the most that their arcs overlap. Boxes that cannot beat the best point so far are left, the others are split by the
-next column, all boxes of a block at a time. Classes that agree on the columns left and on the radius left are merged.
+Branch and bound finds it. A box fixes the first columns of v. A class of donees with equal cells is *alive* in a box
+if the distance so far is within its radius. The number of donees alive bounds the depth of the box. Donees that can
+only tie count by the largest overlap of their arcs. Boxes that cannot beat the best point so far are discarded. The
+others are split by the next column, all boxes of a block at a time. Classes with equal remaining columns and equal
+remaining radius are merged.
 
 Proved in docs/proofs/neighbours.md, tested against the definition in tests/property/test_neighbours.py.
 """
@@ -26,11 +28,11 @@ from numpy.typing import NDArray
 from gapless.data.neighbors import Links, Space, Tree, concatenated_ranges, split_by_cost
 from gapless.types import Integers
 
-BLOCK = 2**18  # classes in boxes, held in memory at a time
+BLOCK = 2**18  # classes in boxes held in memory at a time
 
 
 def influence(links: Links, space: Space, cover: tuple[str, ...] | None = None) -> int:
-    """L₁ of the table, or the smooth cover of it by boxes that fix the columns of `cover`."""
+    """Return L₁ of the table, or its smooth upper bound by boxes that fix the columns of `cover`."""
     if links.radius is None or not links.donees.size:
         return max(1, links.donees.size)  # fewer than k donors: a new one serves every donee
     weight = np.bincount(links.kinds, minlength=len(links.cells))
@@ -41,7 +43,7 @@ def influence(links: Links, space: Space, cover: tuple[str, ...] | None = None) 
 
     rim = largest_overlap(links.kinds, links.starts, links.ends, len(links.cells))
     best = max(int(np.bincount(links.donors.ravel()).max()), int(rim.max()))
-    # A class of radius 0 without gaps matters at one point only: it is looked up there.
+    # A class of radius 0 without gaps counts at one point only: it is looked up there.
     point = (links.radius == 0) & (links.cells < np.array(space.observed)).all(axis=1)
     boxes = _Boxes([cost[:, :observed] for cost, observed in zip(space.costs, space.observed, strict=True)])
     boxes.add_points(links.cells[point], rim[point])
@@ -50,7 +52,7 @@ def influence(links: Links, space: Space, cover: tuple[str, ...] | None = None) 
 
 
 def largest_overlap(groups: Integers, starts: Integers, ends: Integers, count: int) -> Integers:
-    """For each group of arcs on the circle, [start, end) going up and round: the most that share a point."""
+    """Return, for each group of arcs [start, end) on the circle, the largest number that share a point."""
     size = groups.size
     wraps = np.bincount(groups[ends < starts], minlength=count)
     group = np.concatenate([groups, groups])
@@ -72,7 +74,7 @@ class _Depth:
         self.begins = np.append(0, np.cumsum(self.sizes))
 
     def __call__(self, points: Integers) -> Integers:
-        """The depth of each of these distinct cells of the domain."""
+        """Return the depth of each of these distinct cells of the domain."""
         links = self.links
         ids = np.ravel_multi_index(tuple(points.T), self.space.sizes)
         order = np.argsort(ids)
@@ -99,17 +101,17 @@ class _Depth:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Boxes, and the classes alive in each of them, merged where they can no longer be told apart."""
+    """Boxes, and the classes alive in each of them; classes that no longer differ are merged."""
 
-    boxes: Integers  # the first columns of each box, as one number
-    box: Integers  # of each class: in which box
-    rest: Integers  # the class's cells in the columns left, as one number
+    boxes: Integers  # the cells of each box in the fixed columns, as one integer
+    box: Integers  # the box of each class
+    rest: Integers  # the class's cells in the remaining columns, as one integer
     left: Integers  # its radius less the distance so far
-    weight: Integers  # how many donees are strictly inside, if they are
-    rim: Integers  # how many of them can be won at once if they only tie
+    weight: Integers  # the number of its donees: those that count if the distance is below the radius
+    rim: Integers  # the largest number of its donees that count if the distance equals the radius
 
     def value(self) -> Integers:
-        """The most that each class can add to the depth of a point of its box."""
+        """Return the largest contribution of each class to the depth of a point of its box."""
         return np.where(self.left > 0, self.weight, self.rim)
 
 
@@ -123,7 +125,7 @@ class _Boxes:
         ]
 
     def add_points(self, cells: Integers, values: Integers) -> None:
-        """Points of the domain that are worth more by themselves; each level gets the best of each of its boxes."""
+        """Add points of the domain with extra depth; each level stores the largest in each of its boxes."""
         number = np.zeros(len(cells), dtype=np.int64)
         for level in range(len(self.costs) + 1):
             boxes, place = np.unique(number, return_inverse=True)
@@ -143,7 +145,7 @@ class _Boxes:
         best: int,
         exact: Callable[[Integers], Integers] | None = None,
     ) -> int:
-        """The largest depth of a point, or `best` if that is more; without `exact`, the bound counts as the depth."""
+        """Return the largest depth of a point, at least `best`; without `exact`, bounds count as depths."""
         rest = np.zeros(len(cells), dtype=np.int64)
         for j, cost in enumerate(self.costs):
             rest = rest * len(cost) + cells[:, j]
@@ -159,7 +161,7 @@ class _Boxes:
                 continue
             block = _keep(block, bounds > best)
             parts = [self._split(level, part) for part in _parts(block, BLOCK // 8)]
-            # The most promising boxes are split last in, first out: a good point early prunes more.
+            # The boxes with the largest bounds are split first: a deep point found early prunes more.
             for part in parts:
                 bounds = self._bounds(level + 1, part)
                 alive = _keep(_merged(part), bounds > best)
@@ -168,7 +170,7 @@ class _Boxes:
         return best
 
     def _bounds(self, level: int, block: _Block) -> Integers:
-        """The most that a point of each box can have."""
+        """Return an upper bound on the depth of points in each box."""
         bounds = np.bincount(block.box, block.value(), minlength=block.boxes.size).astype(np.int64)
         boxes, most = self.points[level]
         if boxes.size:
@@ -177,7 +179,7 @@ class _Boxes:
         return bounds
 
     def _split(self, level: int, block: _Block) -> _Block:
-        """Split every box by the next column; classes that are too far from a part of it are not alive there."""
+        """Split every box by the next column; drop classes from the parts that are too far from them."""
         cost = self.costs[level]
         below = int(np.prod([len(table) for table in self.costs[level + 1 :]], dtype=object))
         cell, rest = np.divmod(block.rest, below)
@@ -189,7 +191,7 @@ class _Boxes:
         return _Block(boxes, box, rest[alive], left[alive, code], block.weight[alive], block.rim[alive])
 
     def _leaves(self, block: _Block, bounds: Integers, best: int, exact: Callable[[Integers], Integers] | None) -> int:
-        """The boxes are single points now: look at those that could be deepest, the most promising first."""
+        """Evaluate boxes that are single points, those with the largest bounds first; return the best depth."""
         if exact is None:
             return max(best, int(bounds.max(initial=0)))
         order = np.argsort(-bounds, kind="stable")
@@ -203,7 +205,7 @@ class _Boxes:
 
 
 def _keep(block: _Block, boxes: NDArray[np.bool_]) -> _Block:
-    """Only some of the boxes."""
+    """Keep only these boxes."""
     number = np.cumsum(boxes) - 1
     alive = boxes[block.box]
     rest, left, weight, rim = (part[alive] for part in (block.rest, block.left, block.weight, block.rim))
@@ -211,7 +213,7 @@ def _keep(block: _Block, boxes: NDArray[np.bool_]) -> _Block:
 
 
 def _merged(block: _Block) -> _Block:
-    """Add up classes of one box that agree on the columns and the radius left."""
+    """Merge the classes of one box with equal remaining columns and equal remaining radius."""
     if not block.box.size:
         return block
     order = np.lexsort((block.left, block.rest, block.box))
@@ -222,7 +224,7 @@ def _merged(block: _Block) -> _Block:
 
 
 def _parts(block: _Block, most: int, bounds: Integers | None = None) -> Iterator[_Block]:
-    """The block in parts of about `most` classes, whole boxes each; those with the largest bounds first."""
+    """Yield the block in parts of about `most` classes, without splitting boxes; the largest bounds first."""
     sizes = np.bincount(block.box, minlength=block.boxes.size)
     order = np.arange(sizes.size) if bounds is None else np.argsort(-bounds, kind="stable")
     total = np.cumsum(sizes[order])

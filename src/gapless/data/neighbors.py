@@ -1,12 +1,12 @@
 """Find the donors of each row with a gap: the nearest rows without a gap.
 
-A *donor* is a row observed on all target columns, a *donee* a row with a gap in one of them. Donors are ordered for
-each donee by their distance on the matching columns, ties by a secret random label: the first one after the donee's
-own, going round in a circle. That order is a fixed function of the two rows and their labels, whatever else is in the
-table; the proof rests on it (docs/proofs/neighbours.md). Distances are whole numbers, so ties are exact.
+A *donor* is a row observed on all target columns, a *donee* a row with a gap in one of them. Each donee orders donors
+by their distance on the matching columns. Ties are broken by secret random labels on a circle: the first donor after
+the donee's label comes first. This order is a fixed function of the two rows and their labels. It does not depend on
+other rows, and the proof needs this (docs/proofs/neighbours.md). Distances are integers, so ties are exact.
 
-Rows with equal cells are searched for together: the donors' distinct cells form a tree, one level for each column,
-and a branch that is farther away than the donor already known is left.
+Donees with equal cells are searched together. The donors' distinct cells form a tree, one level for each column. The
+search skips branches that are farther away than the k-th donor found so far.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Scheme: TypeAlias = Literal["nearest", "mean", "majority"]
 
 MOST_CELLS = 1024  # of a matching column: its table of distances stays small
 MOST_UNIT = 2**40  # the largest whole number for the distance 1
-LARGEST_DOMAIN = 2**62  # combinations of cells that one number can tell apart
+LARGEST_DOMAIN = 2**62  # combinations of cells that fit into one integer
 BLOCK = 2**21  # pairs held in memory at a time
 BEAM = 4  # branches followed in the first, rough search
 
@@ -118,10 +118,10 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The matching columns in the order in which the search takes them, the most decisive first.
+    """The matching columns in the order of the search, the column with the largest smallest distance first.
 
-    `costs[j][a, b]` is how far a donee with cell a is from a donor with cell b; `observed[j]` counts
-    its observed cells.
+    `costs[j][a, b]` is the distance in column j of a donee with cell a from a donor with cell b. `observed[j]` is the
+    number of observed cells of column j.
     """
 
     names: tuple[str, ...]
@@ -135,20 +135,20 @@ class Space:
 
     @classmethod
     def of(cls, matching: Matching, schema: Schema) -> Space:
-        """The public distances of a matching."""
+        """Build the public distances of a matching."""
         power = 1 if matching.distance == "gower" else 2
         columns = [schema[name] for name in matching.on]
         ranges = [max(1, column.values_size - 1) for column in columns if column.is_ordered]
         unit = min(math.lcm(*ranges) ** power, MOST_UNIT)
         tables = {column.name: _cost_table(column, power, unit) for column in columns}
-        # The dearest smallest step first: far branches are left early.
+        # The column with the largest smallest distance first: the search skips far branches early.
         columns.sort(key=lambda column: -int(min(c for c in (*tables[column.name][0], unit) if c > 0)))
         names = tuple(column.name for column in columns)
         return cls(names, tuple(tables[name] for name in names), tuple(column.size for column in columns))
 
 
 def _cost_table(column: Column, power: int, unit: int) -> Integers:
-    """The table of distances of one column: rows are the donee's cell, columns the donor's."""
+    """Return the table of distances of one column: rows are the donee's cell, columns the donor's."""
     cost = np.full((column.extended_size, column.extended_size), unit, dtype=np.int64)
     if column.is_ordered:
         span = max(1, column.values_size - 1)
@@ -156,7 +156,7 @@ def _cost_table(column: Column, power: int, unit: int) -> Integers:
         codes = np.arange(column.values_size)
         cost[: column.values_size, : column.values_size] = steps[np.abs(codes[:, None] - codes)]
     np.fill_diagonal(cost[: column.size, : column.size], 0)
-    cost[column.size :] = 0  # a donee's gap is equally far from everybody: nothing is compared
+    cost[column.size :] = 0  # a donee's gap is at distance 0 from every donor: the column is not compared
     return cost
 
 
@@ -170,8 +170,8 @@ class Links:
         kinds: the cell of each donee on the matching columns, as an index into `cells`.
         cells: the distinct cells of donees, columns in the order of the `Space`.
         radius: for each of `cells` the distance of the k-th donor, or None if there are fewer than k.
-        starts: each donee's place on the circle of labels.
-        ends: its k-th donor's place: a new donor at the same distance wins if its label falls in between.
+        starts: each donee's position on the circle of labels.
+        ends: the position of its k-th donor. A new donor at the same distance replaces it if its label is in between.
     """
 
     donees: Integers
@@ -192,7 +192,7 @@ def link(
         space: the public distances.
         matching: the codes of its columns, in its order.
         observed: which rows are donors.
-        places: each row's place on the circle of labels, 0 … rows - 1.
+        places: each row's position on the circle of labels, 0 … rows - 1.
         neighbors: donors for each donee.
     """
     ids = np.ravel_multi_index(tuple(matching), space.sizes)
@@ -219,7 +219,7 @@ def link(
 
 
 def concatenated_ranges(starts: Integers, counts: Integers) -> Integers:
-    """start, start + 1, …, start + count - 1 for each pair, one after another."""
+    """Return start, start + 1, …, start + count - 1 for each pair, one after another."""
     ends = np.cumsum(counts)
     return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if ends.size else 0)
 
@@ -229,10 +229,10 @@ def concatenated_ranges(starts: Integers, counts: Integers) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Distinct cells, one level for each column: those of donors, or of places where a donor could be.
+    """A tree of distinct cells, one level for each column: cells of donors, or points of the domain.
 
-    `codes[j]` holds the code of each node of level j, `children[j]` where the children of a node of level j - 1 begin
-    among them (one more entry than nodes). `leaves` counts the rows of each cell.
+    `codes[j]` has the code of each node of level j. `children[j]` has the position among these of the first child of
+    each node of level j - 1, and the end. `leaves` has the number of rows of each cell.
     """
 
     costs: tuple[Integers, ...]
@@ -242,7 +242,7 @@ class Tree:
 
     @classmethod
     def of(cls, ids: Integers, space: Space) -> Tree:
-        """The tree of these cells, each given as one number."""
+        """Build the tree of these cells, each given as one integer."""
         leaves, counts = np.unique(ids, return_counts=True)
         codes, children = [], []
         nodes = leaves
@@ -256,9 +256,9 @@ class Tree:
     def within(
         self, cells: Integers, limits: Integers, beam: int | None = None
     ) -> Iterator[tuple[Integers, Integers, Integers]]:
-        """Every leaf at a distance of at most `limits` from each cell: (which cell, leaf, distance), in blocks.
+        """Yield blocks of (which cell, leaf, distance) for every leaf within `limits` of each cell.
 
-        With a beam only that many of the nearest branches are followed at each level: a rough search.
+        With a `beam`, the search follows only this number of nearest branches at each level, and may miss leaves.
         """
         count = len(cells)
         step = max(1, BLOCK // 64) if beam else max(1, count)
@@ -296,10 +296,10 @@ class Tree:
 
 
 def _nearest(tree: Tree, cells: Integers, neighbors: int) -> tuple[Integers, Integers, Integers]:
-    """For each cell every leaf up to the distance of its k-th donor: (which cell, leaf, distance), by cell.
+    """Return (which cell, leaf, distance) for every leaf up to the distance of each cell's k-th donor, by cell.
 
-    First the cells that have k donors of their own; for the others a rough search gives a limit, which a second search
-    turns into the truth.
+    Cells with k donors at distance 0 come first. For the others, a beam search gives an upper limit on the distance,
+    and a second search within this limit is exact.
     """
     everything = np.full(len(cells), np.iinfo(np.int64).max)
     exact = _up_to_kth(tree, tree.within(cells, np.zeros_like(everything)), neighbors)
@@ -320,7 +320,7 @@ def _nearest(tree: Tree, cells: Integers, neighbors: int) -> tuple[Integers, Int
 def _up_to_kth(
     tree: Tree, blocks: Iterator[tuple[Integers, Integers, Integers]], neighbors: int
 ) -> tuple[Integers, Integers, Integers]:
-    """Of all leaves found, those that are no farther than the k-th donor of their cell."""
+    """Keep the leaves that are no farther than the k-th donor of their cell."""
     found = [np.concatenate(parts) for parts in zip(*blocks, strict=True)] or [np.zeros(0, dtype=np.int64)] * 3
     order = np.lexsort((found[2], found[0]))
     which, leaf, far = (part[order] for part in found)
@@ -340,7 +340,7 @@ def _up_to_kth(
 
 @dataclass(frozen=True, slots=True)
 class _DonorLists:
-    """Donors listed by cell, in the order of their places on the circle: list i is `begins[i]:begins[i + 1]`."""
+    """Donors listed by cell, in the order of their positions on the circle: list i is `begins[i]:begins[i + 1]`."""
 
     rows: Integers
     places: Integers
@@ -350,7 +350,7 @@ class _DonorLists:
 def _take_all(
     donors: Integers, kinds: Integers, which: Integers, leaf: Integers, lists: _DonorLists, closer_donors: Integers
 ) -> None:
-    """Write the donors that are strictly nearer than the k-th into the first places of each donee."""
+    """Write the donors that are strictly nearer than the k-th into the first slots of each donee."""
     if not which.size:
         return
     counts = np.diff(lists.begins)[leaf]
@@ -372,10 +372,10 @@ def _take_next(
     starts: Integers,
     circle: int,
 ) -> Integers:
-    """Fill the other places with the next donors on the circle among those at the k-th distance; give the last's place.
+    """Fill the other slots with the next donors on the circle at the k-th distance; return the last one's position.
 
-    Each donee looks into each list of its kind. Where its kind has more pairs of donees and lists than donors, the
-    lists are merged into one first.
+    Each donee searches each list of its kind. If a kind has more pairs of donees and lists than donors, its lists are
+    merged into one first.
     """
     size = np.diff(lists.begins)
     kind_count = closer_donors.size
@@ -430,7 +430,7 @@ def _take_next(
 
 
 def split_by_cost(costs: Integers) -> Iterator[Integers]:
-    """Consecutive indices, cut so that the costs of each block add up to about `BLOCK`."""
+    """Yield consecutive indices in blocks whose costs add up to about `BLOCK`."""
     if costs.size:
         total = np.cumsum(costs)
         cuts = np.searchsorted(total, np.arange(BLOCK, int(total[-1]), BLOCK))
@@ -440,7 +440,7 @@ def split_by_cost(costs: Integers) -> Iterator[Integers]:
 
 
 def random_ranks(random_words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The rank of each of these random words; equal ones in the order of rows."""
+    """Return the rank of each of these random words; equal words in the order of rows."""
     ranks = np.empty(random_words.size, dtype=np.int64)
     ranks[np.argsort(random_words, kind="stable")] = np.arange(random_words.size)
     return ranks

@@ -4,10 +4,10 @@ r"""Gap mechanisms: they make gaps in public tables, for experiments.
 - `MAR`, at random: some columns stay observed, and their values drive the gaps of the others.
 - `MNAR`, not at random: the missing values drive the gaps.
 
-Where values drive gaps, a cell's probability is :math:`\sigma(s(x) + b)`. The score s is a sum of one term for each
-driving column: a normal weight times the position of the cell on the column's scale (0 to 1), or, for levels without
-an order and *not applicable*, a normal weight for each cell; a gap that was there before adds nothing. It is divided by
-its standard deviation, and the intercept b is found by bisection, so that the mean probability is the rate asked for.
+If values drive gaps, a cell is missing with probability :math:`\sigma(s(x) + b)`. The score s is a sum of one term for
+each driving column: a normal weight times the position of the cell on the column's scale (0 to 1). For levels without
+an order and for *not applicable*, it is a normal weight for each cell. A gap that was there before adds nothing. s is
+divided by its standard deviation. Bisection finds the intercept b for which the mean probability is the given rate.
 Both are computed on a public `reference` table, or, without one, on the table itself. In the latter case the masks of
 two rows depend on each other through these two numbers, and ground-truth figures, which assume independent rows
 (docs/proofs/ground_truth.md), do not hold for the result. `calibrated_on` says which it is.

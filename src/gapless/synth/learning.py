@@ -68,13 +68,13 @@ def hierarchy_levels(cells: int, others: int) -> list[Integers]:
     >>> [level.tolist() for level in hierarchy_levels(6, 1)]
     [[0, 0, 0, 0, 1, 1, 2], [0, 1, 2, 3, 4, 5, 6]]
     """
-    found = []
+    levels = []
     node = np.arange(cells)
     while True:
         nodes = int(node[-1]) + 1
-        found.append(np.append(node, nodes + np.arange(others)))
+        levels.append(np.append(node, nodes + np.arange(others)))
         if nodes <= FANOUT:
-            return found[::-1]
+            return levels[::-1]
         node = node // FANOUT
 
 

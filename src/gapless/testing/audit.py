@@ -1,7 +1,7 @@
-r"""Small private tables for tests, and audits: empirical lower bounds on ε that must stay below what is claimed.
+r"""Small private tables for tests, and audits: empirical lower bounds on ε that must stay below the claimed ε.
 
-An event is fixed in advance, its probability is estimated on two neighbouring inputs, and the bound uses
-Clopper-Pearson limits, so that a correct mechanism fails an audit with probability at most `ALPHA`.
+An event is fixed in advance, and its probability is estimated on two neighbouring inputs. The bound uses
+Clopper-Pearson limits. So a correct mechanism fails an audit with probability at most `ALPHA`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = tuple[str | None, ...]
 
 
 def letters_schema(sizes: Sequence[int], *, name: str = "letters") -> Schema:
-    """Columns x0, x1 … with levels a, b, c …; all may be missing, the odd ones also refused or not applicable."""
+    """Return columns x0, x1 … with levels a, b, c …; all may be missing, odd ones also refused or not applicable."""
     kinds = (MissingCode("?"), MissingCode("-", "refused"), MissingCode("n/a", "not-applicable"))
     columns = [
         Categorical(f"x{i}", [chr(97 + j) for j in range(size)], may_be_missing=True, missing=kinds if i % 2 else ())
@@ -38,7 +38,7 @@ def private(
     budget: Budget | None = None,
     protect: Rows | None = None,
 ) -> PrivateTable:
-    """A sealed table of these rows with a ledger of its own in `folder`."""
+    """Return a sealed table of these rows with a separate ledger in `folder`."""
     if not isinstance(rows, pl.DataFrame):
         rows = pl.DataFrame(list(rows), schema=dict.fromkeys(schema.names, pl.String), orient="row")
     number = len(list(folder.glob("*.ledger")))
@@ -55,19 +55,19 @@ ALPHA = 1e-6
 
 
 def lower_limit(hits: int, trials: int, alpha: float = ALPHA) -> float:
-    """The Clopper-Pearson lower confidence limit of a probability."""
+    """Return the Clopper-Pearson lower confidence limit of a probability."""
     return 0.0 if hits == 0 else float(stats.beta.ppf(alpha, hits, trials - hits + 1))
 
 
 def upper_limit(hits: int, trials: int, alpha: float = ALPHA) -> float:
-    """The Clopper-Pearson upper confidence limit of a probability."""
+    """Return the Clopper-Pearson upper confidence limit of a probability."""
     return 1.0 if hits == trials else float(stats.beta.ppf(1 - alpha, hits + 1, trials - hits))
 
 
 def epsilon_at_least(hits: int, others: int, trials: int, delta: float = 0.0) -> float:
-    r"""The ε that is surely exceeded: :math:`\log((p - \delta)/q)` at the confidence limits of p and q.
+    r"""Return a lower confidence bound on ε: :math:`\log((p - \delta)/q)` at the confidence limits of p and q.
 
-    `hits` of `trials` with the unit in the data, `others` of `trials` without it.
+    The event occurred in `hits` of `trials` with the unit in the data, and in `others` of `trials` without it.
 
     >>> epsilon_at_least(500, 500, 1000)
     0.0
@@ -77,12 +77,12 @@ def epsilon_at_least(hits: int, others: int, trials: int, delta: float = 0.0) ->
 
 
 def mu_at_least(hits: int, others: int, trials: int) -> float:
-    r"""The Gaussian-DP parameter surely exceeded: :math:`\Phi^{-1}(TPR) - \Phi^{-1}(FPR)` at the limits."""
+    r"""Return a lower confidence bound on the Gaussian-DP μ: :math:`\Phi^{-1}(TPR) - \Phi^{-1}(FPR)` at the limits."""
     return max(0.0, float(stats.norm.ppf(lower_limit(hits, trials)) - stats.norm.ppf(upper_limit(others, trials))))
 
 
 def one_run_epsilon(correct: int, guesses: int, alpha: float = ALPHA) -> float:
-    """The ε surely exceeded when `correct` of `guesses` fair-coin inclusions were guessed right in one run.
+    """Return a lower confidence bound on ε when `correct` of `guesses` fair-coin inclusions were guessed in one run.
 
     Source: Steinke, Nasr, Jagielski 2023: under ε-DP the number is at most Binomial(guesses, e^ε/(1+e^ε)).
     """

@@ -24,7 +24,7 @@ from gapless.types import Floats, Integers
 
 
 class FixedNoise:
-    """NOT PRIVATE: the laws of `SystemNoise` up to floating point, from a seed.
+    """NOT PRIVATE: the distributions of `SystemNoise` up to floating point, from a seed.
 
     >>> FixedNoise(7).discrete_gaussian(10.0, 4).tolist() == FixedNoise(7).discrete_gaussian(10.0, 4).tolist()
     True
@@ -34,12 +34,12 @@ class FixedNoise:
         self._rng = np.random.default_rng(seed)
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
-        """A difference of two geometric variables."""
+        """Draw differences of two geometric variables."""
         up, down = self._rng.geometric(-np.expm1(-1 / scale), (2, size))
         return np.asarray(up - down, dtype=np.int64)
 
     def discrete_gaussian(self, std: float, size: int) -> Integers:
-        """Inversion in floating point; beyond a std of 1000 a rounded normal, which nobody can tell apart."""
+        """Draw by inversion in floating point; above a std of 1000, draw rounded normals, which hardly differ."""
         if std > 1000:
             return np.rint(self._rng.normal(0, std, size)).astype(np.int64)
         reach = int(10 * std) + 2
@@ -48,7 +48,7 @@ class FixedNoise:
         return np.asarray(cells - reach, dtype=np.int64)
 
     def choose(self, scores: Floats, scale: float) -> int:
-        """The largest score after Gumbel noise, which is the exponential mechanism."""
+        """Return the largest score after Gumbel noise, which is the exponential mechanism."""
         return int(np.argmax(scores / scale + self._rng.gumbel(size=len(scores))))
 
     def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
@@ -69,7 +69,7 @@ class FixedNoise:
 
 @dataclass(frozen=True, slots=True)
 class ScaledNoise:
-    """NOT PRIVATE: the noise of `source` at `factor` times the scale asked for."""
+    """NOT PRIVATE: the noise of `source` at `factor` times the requested scale."""
 
     factor: float
     source: NoiseSource
@@ -95,7 +95,7 @@ class ScaledNoise:
         return self.source.cauchy(centre, Fraction(self.factor) * scale, quarters)
 
     def uniform_words(self, size: int) -> NDArray[np.uint64]:
-        """As `source` does: they have no scale."""
+        """Return the words of `source`: they have no scale."""
         return self.source.uniform_words(size)
 
 
@@ -141,7 +141,7 @@ class NoNoise:
         return round(centre)
 
     def uniform_words(self, size: int) -> NDArray[np.uint64]:
-        """0, 1, 2 …: the rows' own order."""
+        """Return 0, 1, 2 …: the order of the rows."""
         return np.arange(size, dtype=np.uint64)
 
 
@@ -161,7 +161,7 @@ def shared_noise() -> AbstractContextManager[NoiseSource]:
 
 
 def no_noise() -> AbstractContextManager[NoiseSource]:
-    """NOT PRIVATE: a planted bug, no noise at all; also what a test of exact answers needs."""
+    """NOT PRIVATE: a planted bug, no noise at all; also for tests of exact answers."""
     return _active(NoNoise())
 
 

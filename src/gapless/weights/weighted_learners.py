@@ -1,18 +1,16 @@
-r"""Learning from weighted rows.
+r"""Weighted estimates, and Bayesian regression, from weighted rows of a public table.
 
-Bayesian updating with weighted rows: the posterior of a regression in which each row counts by its weight.
+`weighted_posterior` is the posterior of a regression in which each row counts by its weight:
 
 .. math:: \pi_w(\theta \mid x_1, \dots, x_N) \propto \pi(\theta) \exp\Bigl(\sum_i w_i \log f(x_i \mid \theta)\Bigr)
 
-It needs numpyro, an extra: pip install 'gapless[bayes]'.
+It needs the extra numpyro: pip install 'gapless[bayes]'.
 
-Weighted means, shares and quantiles of a public table's rows.
-
-Standard errors are those of the sandwich formula for a weighted mean,
+Standard errors of weighted means and shares are from the sandwich formula,
 
 .. math:: \mathrm{se}^2 = \frac{\sum_i w_i^2 (x_i - \bar x_w)^2}{\bigl(\sum_i w_i\bigr)^2},
 
-as if rows had been drawn by themselves: what privacy and a synthesizer added is not in them.
+as if rows were independent draws from a population. They do not include the error of noise and of a synthesizer.
 """
 
 from __future__ import annotations
@@ -35,19 +33,19 @@ from gapless.types import Floats, number, whole
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number and its standard error, as if the rows had been drawn by themselves."""
+    """An estimate and its standard error, as if the rows were independent draws."""
 
     value: float
     standard_error: float
 
 
 def weighted_mean(table: Table, column: str, *, weights: ArrayLike | None = None) -> Estimate:
-    """The mean of a column of numbers over the rows that have one; by default with the table's own weights."""
+    """Return the mean of a numeric column over rows with a number; by default with the table's weights."""
     return _mean(*_numbers(table, column, weights))
 
 
 def weighted_proportions(table: Table, column: str, *, weights: ArrayLike | None = None) -> dict[str, Estimate]:
-    """The share of each cell of a column among rows without a gap there."""
+    """Return the share of each cell of a column among rows without a gap there."""
     codes, mass = _observed(table, column, weights)
     cells = table.schema[column].cells[: table.schema[column].size]
     return {cell: _mean((codes == code).astype(np.float64), mass) for code, cell in enumerate(cells)}
@@ -56,7 +54,7 @@ def weighted_proportions(table: Table, column: str, *, weights: ArrayLike | None
 def weighted_quantiles(
     table: Table, column: str, levels: Sequence[float], *, weights: ArrayLike | None = None
 ) -> list[float]:
-    """The least values of a column of numbers below or at which at least these shares of the weight lie."""
+    """Return weighted quantiles: the least values with at least these shares of the weight at or below them."""
     values, mass = _numbers(table, column, weights)
     if not all(0 <= level <= 1 for level in levels):
         raise SchemaError(
@@ -119,7 +117,7 @@ def _check_any(mass: Floats, column: str) -> None:
 class Posterior:
     """Draws of the coefficients of a regression of one column on the others.
 
-    Columns on a line go from 0 to 1, other cells are 0 or 1; the last coefficient is the intercept.
+    Ordered columns are scaled to [0, 1], other cells are coded as 0 or 1. The last coefficient is the intercept.
 
     Attributes:
         label: the predicted column.
@@ -144,7 +142,7 @@ class Posterior:
         return dict(zip(self.names, self.draws.std(axis=0).tolist(), strict=True))
 
     def predict(self, table: Table) -> Floats:
-        """For each row of a public table the posterior mean of the label, or of its chance to be positive."""
+        """Return, for each row of a public table, the posterior mean of the label, or of its positive probability."""
         check_public(table, "a posterior predicts", private="pass a public table, such as a sample")
         rest, points = _predictors(table, self.label)
         if _names(rest, points) != self.names:
@@ -180,17 +178,18 @@ def weighted_posterior(
               \sigma^2 \sim \mathrm{InvGamma}(1, r^2), \qquad
               \text{logistic: } \Pr[y = 1] = \frac1{1 + e^{-x \cdot \beta}}, \quad \beta \sim N(0, s^2)
 
-    s is `prior_std`, and r a tenth of the width of the label's bounds. Drawn by NUTS, after as many draws to find its
-    steps. Rows with a gap in the label are left out; gaps elsewhere are a level of their own. Weights have mean 1, so
-    that the posterior is as sure as one of so many rows: what privacy and a synthesizer added is not in it.
+    s is `prior_std`, and r a tenth of the width of the label's bounds. NUTS draws from it, after the same number of
+    warm-up draws. Rows with a gap in the label are left out; a gap in another column is a separate level. Weights are
+    scaled to mean 1, so the posterior is as narrow as for the same number of unweighted rows. It does not include the
+    error of noise and of a synthesizer.
 
     Args:
-        table: the rows, with their own weights unless others are given.
-        label: the column to predict: one of numbers, unless `positive` is given.
+        table: the rows, with their weights unless `weights` is given.
+        label: the column to predict; numeric, unless `positive` is given.
         positive: the cell or cells of the label to predict by a logistic regression.
         weights: one for each row.
-        prior_std: how large coefficients may be, in units of the noise for a linear regression.
-        draws: how many.
+        prior_std: the prior standard deviation of coefficients, in units of the noise for a linear regression.
+        draws: the number of draws.
         seed: of the draws.
 
     References: [IW] §3.1; Bissiri, Holmes, Walker 2016.
@@ -256,7 +255,7 @@ def _names(rest: Table, points: Points) -> tuple[str, ...]:
 def _sampled(
     model: Callable[..., None], x: Floats, y: Floats, mass: Floats, prior_std: float, draws: int, seed: int
 ) -> Floats:
-    """Draws of the coefficients, in double precision."""
+    """Draw coefficients from the posterior, in double precision."""
     with requires_extra("numpyro", "bayes"):
         import jax  # noqa: PLC0415 an extra
         from numpyro.infer import MCMC, NUTS  # noqa: PLC0415 an extra
@@ -267,7 +266,7 @@ def _sampled(
 
 
 def _regression(x: Any, y: Any, mass: Any, prior_std: float, *, logistic: bool) -> None:
-    """The model of `weighted_posterior`, as numpyro takes it."""
+    """The model of `weighted_posterior` in numpyro."""
     import numpyro  # noqa: PLC0415 an extra
     from numpyro import distributions  # noqa: PLC0415
 
