@@ -68,6 +68,17 @@ def _classify_rules(
     return enforced, between, others
 
 
+def columns_of_constraints(
+    schema: Schema, within_bin_counts: Mapping[str, Floats] | None = None
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The columns of each rule without a weight: rules on one row, and rules between rows.
+
+    They are those of `constraints_of`, without its tables.
+    """
+    enforced, between, _ = _classify_rules(schema, within_bin_counts or {})
+    return [rule.columns for rule in enforced], [rule.columns for rule in between]
+
+
 def soft_rules_of(schema: Schema, within_bin_counts: Mapping[str, Floats] | None = None) -> list[PairRule]:
     """The rules with a weight."""
     rules = [rule for rule in rules_of(schema) if rule.weight is not None]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gapless.constraints.forbidden import soft_rules_of
+from gapless.constraints.forbidden import columns_of_constraints, soft_rules_of
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
@@ -21,6 +21,7 @@ from gapless.data.workload import grouped_counts, violating_pairs
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Product
+from gapless.model.junction import junction_tree
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.sampling import LEAST_SHARE
 from gapless.privacy import (
@@ -44,7 +45,7 @@ from gapless.schema import Schema
 from gapless.synth.adversarial.generative import Critic
 from gapless.synth.fitted import Facts, FittedModel, Progress
 from gapless.synth.learning import BINS_SHARE, THIN, bins_for, columns_to_learn, hierarchy_levels, with_most_bins
-from gapless.synth.measurements import LearnedModel, Measurements, noise_of
+from gapless.synth.measurements import ENGINE_CELLS, LearnedModel, Measurements, noise_of
 from gapless.text import plural
 from gapless.types import Floats, Integers
 
@@ -54,11 +55,10 @@ Counts: TypeAlias = Private[Integers, L1]
 RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often one constraint is broken; at most, for all
 RULES_ROWS_SHARE = 0.1  # of that, for the number of rows, which sets the number of buckets
 TEST_ROWS = 100  # sampled to test whether the constraints allow any row
-FEWER_CELLS = (
-    Hint("use fewer levels or bins for them")
-    | Hint("leave columns out with ", Call("people.select", ...))
-    | Hint("pass a larger ", Argument("cap_cells"))
+SMALLER_COLUMNS = Hint("use fewer levels or bins for these columns") | Hint(
+    "leave columns out with ", Call("people.select", ...)
 )
+FEWER_CELLS = SMALLER_COLUMNS | Hint("pass a larger ", Argument("cap_cells"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +239,29 @@ class FitContext:
         learning = BINS_SHARE if columns_to_learn(self.input_schema) else 0.0
         spend = self.grant.left * (share * (1 - self.missing.share) * (1 - learning) * (1 - self._rules_share))
         ExponentialChoice.for_loss(spend, Linf(distance * self.table.protect.at_most))
+
+    def check_junction_tree(self, marginals: Iterable[Marginal] = ()) -> None:
+        """Refuse these marginals if a graphical model of them would have too large a junction tree.
+
+        Call it in `Synthesizer.check` if the method learns a `GraphicalModel`. Constraints on one row are tables of the
+        tree too.
+        """
+        marginals = list(marginals)
+        constrained, _ = columns_of_constraints(self.schema)
+        tree = junction_tree(self.sizes, [*constrained, *marginals])
+        if tree.cells <= ENGINE_CELLS:
+            return
+        names = ", ".join(self.schema.names[c] for c in sorted(max(tree.cliques, key=tree.cells_of)))
+        parts = [what for what, some in (("constraints", constrained), ("marginals", marginals)) if some]
+        raise ModelError(
+            f"the {' and '.join(parts) or 'columns'} need a junction tree of {tree.cells:,} cells; "
+            f"the cap is {ENGINE_CELLS:,}",
+            hint=reduce(
+                or_,
+                [Hint(f"choose coarser bins or fewer levels for {names}")]
+                + [Hint(f"remove a {what.removesuffix('s')} between them") for what in parts],
+            ),
+        )
 
     def prepare(self) -> Loss:
         """Treat the gaps, which may cost, and return the loss that is left. Call it after all public refusals."""

@@ -11,13 +11,13 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.errors import Argument, Hint, ModelError
-from gapless.model.junction import JunctionTree, cell_growth, cells, junction_tree
+from gapless.model.junction import JunctionTree, cells, junction_tree
 from gapless.model.marginal import Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, Spend, for_counts
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
-from gapless.synth.marginal.selection import MarginalSelection, within_cap
+from gapless.synth.marginal.selection import MarginalSelection, check_candidates, within_tree
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -77,7 +77,7 @@ class AIM(Synthesizer):
                 | Hint("use fewer levels or bins for their columns")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
-        if within_cap(context, _closure(context.schema, self.workload), self.cap_cells):
+        if check_candidates(context, _closure(context.schema, self.workload), self.cap_cells, always=always):
             rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
             context.check_choice_budget(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(context.sizes)))
 
@@ -132,7 +132,11 @@ class AIM(Synthesizer):
         while not is_last:
             # The tree may grow in proportion to the budget spent, so that early choices do not fill it.
             limit = self.cap_cells * min(1.0, 1 - (grant.left - share).value / budget.value)
-            small = _within(tree, selection.candidates, chosen, limit) or chosen or selection.candidates
+            small = within_tree(tree, selection.candidates, chosen, limit) or chosen or selection.candidates
+            small = selection.within_engine(small, chosen) or selection.within_engine(selection.candidates, chosen)
+            if not small:  # with any of them the constraints would need too large a tree
+                selection.measure(selection.columns, grant.left)
+                break
             # A marginal that was measured twice and still does not fit would not improve with a third measurement.
             stuck = {marginal for marginal in model.unexplained if chosen.count(marginal) > 1}
             candidates = _pool([m for m in dict.fromkeys(small) if m not in stuck] or small, turn)
@@ -150,8 +154,10 @@ class AIM(Synthesizer):
                 chosen.append(measured.columns)
                 is_informative |= _beyond_noise(measured, expected[place])
                 tree = junction_tree(selection.sizes, set(chosen))
-                fitting = set(_within(tree, [candidates[p] for p in open_places], chosen, limit)) if per_fit > 1 else ()
-                open_places = [p for p in open_places if candidates[p] in fitting]
+                if per_fit > 1:
+                    small = within_tree(tree, [candidates[p] for p in open_places], chosen, limit)
+                    fitting = set(selection.within_engine(small, chosen))
+                    open_places = [p for p in open_places if candidates[p] in fitting]
                 if is_last or not open_places:
                     break
             if not is_last:
@@ -165,7 +171,7 @@ def _workload_limits(
 ) -> list[str]:
     """Describe the part of the workload that would exceed the largest tree at any budget."""
     asked = [marginal for marginal in weights if all(tree.sizes[c] > 1 for c in marginal)]
-    left = set(asked).difference(_within(tree, asked, chosen, cap))
+    left = set(asked).difference(within_tree(tree, asked, chosen, cap))
     if not left:
         return []
     share = sum(weights[marginal] for marginal in left) / sum(weights[marginal] for marginal in asked)
@@ -173,21 +179,6 @@ def _workload_limits(
         f"The tree (cap_cells = {cap:,}) has no room for {len(left)} of {plural(len(asked), 'marginal')} of the "
         f"workload, {share:.0%} by weight, whatever the budget."
     ]
-
-
-def _within(
-    tree: JunctionTree, marginals: Sequence[Marginal], chosen: Sequence[Marginal], limit: float
-) -> list[Marginal]:
-    """Return the marginals with which the tree stays within the limit; those chosen before are free."""
-    known, growth = set(chosen), cell_growth(tree)
-
-    def fits(marginal: Marginal) -> bool:
-        if len(marginal) > 2:
-            return cells(tree.sizes, [*known, marginal]) <= limit
-        i, j = marginal
-        return tree.cells + growth[i][j] <= limit
-
-    return [marginal for marginal in marginals if marginal in known or fits(marginal)]
 
 
 def _pool(candidates: Sequence[Marginal], turn: int) -> list[Marginal]:

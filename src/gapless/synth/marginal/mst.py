@@ -12,7 +12,9 @@ from gapless.model.marginal import Marginal
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
-from gapless.synth.marginal.selection import MarginalSelection, within_cap
+from gapless.synth.marginal.selection import MarginalSelection, check_candidates
+from gapless.synth.measurements import ENGINE_CELLS
+from gapless.text import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,8 @@ class MST(Synthesizer):
     cap_cells: int = 1_000_000
 
     def check(self, context: FitContext) -> None:
-        """Refuse a column that is too large for every pair, and a budget that cannot pay for a choice."""
-        if within_cap(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
+        """Refuse columns and constraints that are too large, and a budget that cannot pay for a choice."""
+        if check_candidates(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
             context.check_choice_budget(1 / (3 * len(context.sizes)))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
@@ -59,10 +61,17 @@ class MST(Synthesizer):
             return selection.conclude({"pairs": 0})
         selection.notify("counting", 0, 1)
         selection.measure_columns(budget / 3)
-        tree = self._choose_tree(selection, budget / 3)
+        chosen = self._choose_tree(selection, budget / 3)
+        tree = selection.keep_small(chosen)
         selection.notify("measuring", 0, 1)
-        selection.measure(tree, selection.grant.left)
-        return selection.conclude({"pairs": len(tree)})
+        selection.measure(tree or selection.columns, selection.grant.left)
+        limits = []
+        if left_out := len(chosen) - len(tree):
+            limits.append(
+                f"{left_out} of {plural(len(chosen), 'chosen pair')} would have made the junction tree larger than "
+                f"{ENGINE_CELLS:,} cells and {'was' if left_out == 1 else 'were'} not measured."
+            )
+        return selection.conclude({"pairs": len(tree)}, limits=limits)
 
     @staticmethod
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from gapless.constraints.forbidden import constraints_of
+from gapless.constraints.forbidden import columns_of_constraints
 from gapless.data import PrivateTable
 from gapless.data.workload import Workload
 from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
+from gapless.model.junction import JunctionTree, cell_growth, cells, junction_tree
 from gapless.model.marginal import Marginal
+from gapless.model.message_passing import LARGEST_TABLE
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Synthesizer
+from gapless.synth.fitting import FEWER_CELLS, SMALLER_COLUMNS, Counts, FitContext, Synthesizer
 from gapless.synth.measurements import ENGINE_CELLS
 
 
@@ -39,16 +41,15 @@ class MarginalSelection(FitContext):
         self.candidates: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
+        self._in_every_tree: list[Marginal] = []
 
     def offer(self, marginals: Iterable[Marginal]) -> None:
         """Set the candidates: the marginals that are small enough. Refuse a column that is in none of them."""
         self.candidates = within_cap(self, marginals, self.cap_cells)
         # Rules between rows whose columns fit into one table become structural zeros; sampling enforces the others.
-        _, between, _ = constraints_of(self.schema, self.within_bin_counts)
-        in_rules = dict.fromkeys(
-            r.columns for r in between if math.prod(self.sizes[c] for c in r.columns) <= self.cap_cells
-        )
-        self._always = [*self.columns, *self.nontrivial(in_rules)]
+        constrained, _ = columns_of_constraints(self.schema, self.within_bin_counts)
+        self._always = [*self.columns, *_rules_between_rows(self, self.cap_cells)]
+        self._in_every_tree = [marginal for marginal in [*constrained, *self._always] if len(marginal) > 1]
 
     def prepare(self) -> Loss:
         """Treat the gaps, count the candidates, and return the loss that is left. Call it after all public refusals."""
@@ -64,6 +65,23 @@ class MarginalSelection(FitContext):
     def measure_columns(self, spend: Loss) -> None:
         """Measure every column, and the columns of rules between rows, in one batch with equal shares."""
         self.measure(self._always, spend)
+
+    def keep_small(self, chosen: Sequence[Marginal]) -> list[Marginal]:
+        """Leave out chosen marginals, the last ones first, that would make the junction tree of the model too large."""
+        if cells(self.sizes, [*self._in_every_tree, *chosen]) <= ENGINE_CELLS:
+            return list(chosen)
+        kept: list[Marginal] = []
+        for marginal in chosen:
+            if cells(self.sizes, [*self._in_every_tree, *kept, marginal]) <= ENGINE_CELLS:
+                kept.append(marginal)
+        return kept
+
+    def within_engine(self, marginals: Sequence[Marginal], chosen: Sequence[Marginal]) -> list[Marginal]:
+        """Return the marginals with which the junction tree of the model, with its constraints, is small enough."""
+        if not self._in_every_tree and self.cap_cells <= ENGINE_CELLS:
+            return list(marginals)
+        known = [*self._in_every_tree, *chosen]
+        return within_tree(junction_tree(self.sizes, known), marginals, known, ENGINE_CELLS)
 
     @property
     def total(self) -> float:
@@ -88,13 +106,47 @@ class MarginalSelection(FitContext):
 
 
 def within_cap(context: FitContext, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:
-    """Return the marginals of at most `cap_cells` cells. Refuse a column that is in none of them."""
-    marginals = context.nontrivial(marginals)
-    kept = [marginal for marginal in marginals if math.prod(context.sizes[c] for c in marginal) <= cap_cells]
+    """Return the marginals of at most `cap_cells` cells. Refuse a column that is in none of them.
+
+    The model cannot compute marginals of more than `LARGEST_TABLE` cells, whatever `cap_cells` is.
+    """
+    marginals, cap = context.nontrivial(marginals), min(cap_cells, LARGEST_TABLE)
+    kept = [marginal for marginal in marginals if math.prod(context.sizes[c] for c in marginal) <= cap]
     if lost := sorted({c for marginal in marginals for c in marginal}.difference(*kept)):
         names = ", ".join(f"{context.schema.names[c]} ({context.sizes[c]} cells)" for c in lost)
         raise ModelError(
-            f"no marginal of these columns fits into {cap_cells:,} cells: {names}",
-            hint=FEWER_CELLS,
+            f"no marginal of these columns fits into {cap:,} cells: {names}",
+            hint=FEWER_CELLS if cap_cells < LARGEST_TABLE else SMALLER_COLUMNS,
         )
     return kept
+
+
+def check_candidates(
+    context: FitContext, marginals: Iterable[Marginal], cap_cells: int, *, always: Iterable[Marginal] = ()
+) -> list[Marginal]:
+    """Refuse columns, constraints and marginals in `always` that are too large; return the candidates."""
+    candidates = within_cap(context, marginals, cap_cells)
+    context.check_junction_tree([*_rules_between_rows(context, cap_cells), *always])
+    return candidates
+
+
+def _rules_between_rows(context: FitContext, cap_cells: int) -> list[Marginal]:
+    """Return the columns of each rule between rows that is measured: those that fit into one table."""
+    _, between = columns_of_constraints(context.schema, context.within_bin_counts)
+    small = dict.fromkeys(m for m in between if math.prod(context.sizes[c] for c in m) <= cap_cells)
+    return context.nontrivial(small)
+
+
+def within_tree(
+    tree: JunctionTree, marginals: Sequence[Marginal], chosen: Sequence[Marginal], limit: float
+) -> list[Marginal]:
+    """Return the marginals with which the tree stays within the limit; those chosen before are free."""
+    known, growth = set(chosen), cell_growth(tree)
+
+    def fits(marginal: Marginal) -> bool:
+        if len(marginal) > 2:
+            return cells(tree.sizes, [*known, marginal]) <= limit
+        i, j = marginal
+        return tree.cells + growth[i][j] <= limit
+
+    return [marginal for marginal in marginals if marginal in known or fits(marginal)]

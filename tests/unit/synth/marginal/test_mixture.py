@@ -113,8 +113,8 @@ def test_too_many_cells_are_refused_before_anything_is_spent(missing, sizes, tmp
         fitted(table, missing, cap_cells=cells - 1)
     assert str(error.value) == (
         f"Mixture.fit: {sum(sizes)} cells in all columns make {cells} of pairs; the cap is {cells - 1}\n"
-        "  Try: choose another method, use fewer levels or bins for them, leave columns out with people.select(…), or "
-        "pass a larger cap_cells="
+        "  Try: choose another method, use fewer levels or bins for these columns, leave columns out with "
+        "people.select(…), or pass a larger cap_cells="
     )
     assert not table.ledger.entries
     fitted(table, missing, cap_cells=cells)

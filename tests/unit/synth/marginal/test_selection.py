@@ -7,6 +7,9 @@ import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.model.junction import cells
 from gapless.model.marginal import Measurement
+from gapless.synth import fitting, measurements
+from gapless.synth.marginal import mst
+from gapless.synth.marginal import selection as selection_module
 from gapless.synth.marginal.selection import MarginalSelection
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
@@ -268,3 +271,69 @@ def test_progress_and_facts(method, tmp_path):
         e.what for e in table.ledger.entries if not e.what.startswith("choice")
     }
     assert model.facts.settings["missing"] == "Extended()"
+
+
+# ------------------------------------------------------------------ tables that are too large for the model
+
+
+def ordered(bins, *pairs):
+    """Columns a to d, of which the first of each pair is never above the second."""
+    columns = [gl.Integer(name, bounds=(0, bins - 1), bins=bins) for name in "abcd"]
+    return gl.Schema("t", columns, constraints=[gl.Constraint(f"t1.{x} > t1.{y}") for x, y in pairs])
+
+
+CYCLE = ("ab", "bc", "cd", "ad")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_constraints_that_need_too_large_a_tree_are_refused_before_any_charge(method, tmp_path):
+    table = private([(1, 2, 3, 4)] * 20, ordered(300, *CYCLE), tmp_path)
+    message = (
+        r"^the constraints need a junction tree of 54,000,000 cells; the cap is 20,000,000\n"
+        r"  Try: choose coarser bins or fewer levels for a, b, d, or remove a constraint between them$"
+    )
+    with pytest.raises(gl.errors.ModelError, match=message):
+        fit(method, "extended", table)
+    assert table.ledger.entries == ()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("cap_cells", [10**7, 10**9])
+def test_pairs_that_no_model_can_hold_are_refused_before_any_charge(method, cap_cells, tmp_path):
+    columns = [gl.Integer(name, bounds=(0, 4999), bins=5000) for name in "xy"]
+    table = private([(1, 2)] * 20, gl.Schema("t", columns), tmp_path)
+    message = (
+        r"^no marginal of these columns fits into 10,000,000 cells: x \(5000 cells\), y \(5000 cells\)\n"
+        r"  Try: use fewer levels or bins for these columns, or leave columns out with people\.select\(…\)$"
+    )
+    with pytest.raises(gl.errors.ModelError, match=message):
+        fit(method, "extended", table, cap_cells=cap_cells)
+    assert table.ledger.entries == ()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_chosen_marginals_never_make_the_tree_with_the_constraints_too_large(method, tmp_path, monkeypatch):
+    """The constraints a ≤ b ≤ c ≤ d need 3 × 36 cells, and a with d, which are equal, would need 2 × 216."""
+    for module in (fitting, measurements, selection_module, mst):
+        monkeypatch.setattr(module, "ENGINE_CELLS", 330)
+    codes = np.random.default_rng(0).integers(0, 6, 200).tolist()
+    schema = ordered(6, "ab", "bc", "cd")
+    table = private([(code,) * 4 for code in codes], schema, tmp_path, budget=gl.Budget(10.0, 1e-6))
+    with pytest.raises(gl.errors.ModelError, match="need a junction tree of 432 cells; the cap is 330"):
+        selection_of(table, "extended").check_junction_tree([(0, 3)])
+    assert table.ledger.entries == ()
+    model = fit(method, "extended", table)
+    assert model.filled.tree.cells <= 330
+    assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value, rel=1e-6)
+
+
+def test_mst_reports_chosen_pairs_that_it_could_not_measure(tmp_path, monkeypatch):
+    for module in (fitting, measurements, selection_module, mst):
+        monkeypatch.setattr(module, "ENGINE_CELLS", 11)  # of x0 × x1: 6, x2 × x3: 4; all columns alone: 9
+    table = private([("a", "a", "a", "a"), ("b", "b", "b", "b")] * 50, letters_schema(SIZES), tmp_path)
+    model = fit("mst", "observed", table)
+    assert model.facts.settings["pairs"] < 3
+    assert any(
+        "of 3 chosen pairs would have made the junction tree larger than 11 cells" in x for x in model.facts.limits
+    )
+    assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value, rel=1e-6)
