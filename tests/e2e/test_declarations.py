@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from gapless.missing import Extended, Observed
 from gapless.synth import METHODS, TREATMENTS
 from helpers.chain_synthesizer import Chain
 
@@ -25,16 +26,21 @@ def plain(out):
 @pytest.mark.parametrize("command", ["fit", "synth"])
 def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     _, out, _ = run_here(command, "--help")
-    trained = ["kamino", "misgan", "dpgan", "dpcgan", "dpctgan", "dpautogan", "pategan"]
-    needing = f"With --delta above 0 only: {', '.join(trained)}"
-    listed = f"auto, {', '.join(reversed(trained))}, mixture, aim, mst, privbayes or independent. {needing}"
+    *newest_first, oldest = reversed(METHODS)
+    needing = [name for name, method in METHODS.items() if not method.pure]
+    listed = f"{', '.join(newest_first)} or {oldest}. With --delta above 0 only: {', '.join(needing)}"
+    observing = [name for name, method in METHODS.items() if isinstance(method().missing, Observed)]
+    not_extended = [name for name, method in METHODS.items() if not isinstance(Extended(), method.treatments)]
+    not_observing = [name for name, method in METHODS.items() if not isinstance(Observed(), method.treatments)]
+    assert {"kamino", "misgan"} <= set(needing)
     assert f"{listed}. [default: auto]" in plain(out)
-    assert "Default: that of the method, extended or observed (misgan)." in plain(out)
+    assert f"Default: that of the method, extended or observed ({', '.join(observing)})." in plain(out)
     assert all(name in plain(out) for name in [*METHODS, *TREATMENTS])
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")
     assert f"chain, {listed}, chain." in plain(out)
-    assert "Not extended: misgan, chain. Not observed: dpgan, dpcgan, dpctgan, dpautogan, pategan." in plain(out)
+    assert f"Not extended: {', '.join(not_extended)}, chain." in plain(out)
+    assert f"Not observed: {', '.join(not_observing)}." in plain(out)
 
 
 @pytest.mark.parametrize("command", ["fit", "synth"])
