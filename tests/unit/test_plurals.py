@@ -61,6 +61,7 @@ NEVER_ONE = {
     ("synth/copies.py", "self.many"),
     ("synth/fitted.py", "soft[rule].share"),
     ("synth/fitting.py", "level.max() + 1"),  # at least two; the name of an entry, by which a run is resumed
+    ("synth/fitting.py", "tree.cells"),  # above the cap
     ("synth/sequential/kamino.py", "cells"),
     ("synth/marginal/mixture.py", "sum(context.sizes)"),
     ("synth/marginal/mixture.py", "cells"),
@@ -68,7 +69,7 @@ NEVER_ONE = {
     ("synth/marginal/privbayes.py", "self.data.sizes[view]"),  # merged cells, at least two
     ("synth/marginal/privbayes.py", "column.size"),
     ("synth/marginal/privbayes.py", "cells"),
-    ("synth/marginal/selection.py", "cap_cells"),
+    ("synth/marginal/selection.py", "cap"),
     ("synth/marginal/selection.py", "context.sizes[c]"),
     ("weights/calibration.py", "self.cap_cells"),
     ("weights/calibration.py", "what"),  # a name

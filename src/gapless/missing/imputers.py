@@ -223,12 +223,12 @@ class ImputeFirst:
     def __post_init__(self) -> None:
         if isinstance(self.imputer, Filler):  # its impute() is for public tables
             raise ModelError(
-                f"imputer must be an imputer, not {self.imputer!r}",
+                f"imputer must be an imputer such as FromModel(…), got {self.imputer!r}",
                 hint=Hint("use ", Call("ImputeFirst", Call("FromModel", ...))),
             )
         if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
             raise ModelError(
-                f"imputer must be an imputer, not {self.imputer!r}",
+                f"imputer must be an imputer such as FromMean(), got {self.imputer!r}",
                 hint=Hint("use ", Call("ImputeFirst", Call("FromMean"))),
             )
         number("share", self.share, 0, 1, "()", error=ModelError, example=0.25)

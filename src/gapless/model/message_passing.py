@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gapless.errors import Argument, Hint, ModelError
+from gapless.errors import Hint, ModelError
 from gapless.model.denoise import (
     EXPLAINED,
     PATIENCE,
@@ -46,8 +46,7 @@ class JunctionTreeInference:
             raise ModelError(
                 f"these marginals need a junction tree of {tree.cells:,} cells; the cap is {cap_cells:,}",
                 hint=Hint(f"measure fewer marginals among columns {sorted(max(tree.cliques, key=tree.cells_of))}")
-                | Hint("coarsen those with many levels")
-                | Hint("pass a larger ", Argument("cap_cells")),
+                | Hint("choose coarser bins or fewer levels for them"),
             )
         self.tables = [np.zeros([sizes[column] for column in clique]) for clique in tree.cliques]
         self.flat = [table.reshape(tree.cells_of(tree.separator(place)), -1) for place, table in enumerate(self.tables)]

@@ -72,7 +72,9 @@ def test_a_share_that_leaves_nothing_is_refused(wrong):
 
 @pytest.mark.parametrize("wrong", [gl.missing.FromMean, "mean", None])
 def test_what_is_no_imputer_is_refused(wrong):
-    with pytest.raises(ModelError, match=r"use ImputeFirst\(FromMean\(\)\)"):
+    with pytest.raises(
+        ModelError, match=r"an imputer such as FromMean\(\), got .*\n  Try: use ImputeFirst\(FromMean\(\)\)"
+    ):
         gl.ImputeFirst(wrong)
     with pytest.raises(ModelError, match=r"use FromModel\(MST\(\)\)"):
         gl.missing.FromModel(wrong)

@@ -88,7 +88,10 @@ def test_save_and_load():
 
 def test_errors_say_what_to_do():
     big = [measured(pair, np.ones((30, 30))) for pair in combinations(range(4), 2)]
-    with pytest.raises(ModelError, match=r"tree of 810,000 cells; the cap is 1,000\n  Try: .*columns \[0, 1, 2, 3\]"):
+    with pytest.raises(
+        ModelError,
+        match=r"tree of 810,000 cells; the cap is 1,000\n  Try: .*columns \[0, 1, 2, 3\], or choose .* for them$",
+    ):
         GraphicalModel.fit((30,) * 4, big, cap_cells=1000)
     with pytest.raises(ModelError, match=r"columns \(0,\) must have shape \(2,\), got \(3,\)"):
         GraphicalModel.fit((2,), [measured((0,), [1, 2, 3])])
