@@ -1,6 +1,7 @@
 """What the package shows, what importing it costs, and what installing it pulls in."""
 
 import ast
+import inspect
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
+from gapless.testing.audit import letters_schema, private
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -25,6 +27,30 @@ def test_the_reference_has_a_heading_for_every_name_and_for_no_other():
         package, _, name = heading.rpartition(".")
         assert not package or hasattr(getattr(gl, package), name), heading
     assert len(headings) == len(set(headings))
+
+
+@pytest.mark.parametrize("name", ["Ledger", "PrivateTable"])
+def test_the_reference_lists_members_as_they_are(name, tmp_path):
+    """Methods with their parameters, and attributes without brackets."""
+    table = private([("a", "b")], letters_schema((2, 2)), tmp_path)
+    owner = {"Ledger": table.ledger, "PrivateTable": table}[name]
+    _, section = REFERENCE.read_text(encoding="utf-8").split(f"### `{name}`\n")
+    section, *_ = section.split("\n### ")
+    cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    members = [member for cell in cells for member in re.findall(r"`([^`]+)`", cell)]
+    assert len(members) > 10
+    for member in members:
+        attribute, brackets, listed = member.partition("(")
+        assert callable(getattr(owner, attribute)) == bool(brackets), member
+        if brackets:
+            call = ast.parse(f"def call({listed}: pass", mode="exec").body[0].args
+            parameters = inspect.signature(getattr(owner, attribute)).parameters.values()
+            assert [argument.arg for argument in call.kwonlyargs] == [
+                p.name for p in parameters if p.kind is p.KEYWORD_ONLY
+            ]
+            assert [argument.arg for argument in call.args] == [
+                p.name for p in parameters if p.kind is not p.KEYWORD_ONLY
+            ]
 
 
 def test_the_stub_and_the_package_list_the_same_names():
