@@ -132,7 +132,10 @@ def test_a_model_in_place_of_an_imputer_is_refused_when_it_is_named(tmp_path):
     table = table_of(tmp_path)
     with no_noise():
         model = gl.MST().fit(table, spend=table.ledger.share("50%"))
-    with pytest.raises(gl.errors.ModelError, match=r"an imputer such as FromModel\(…\), got .*\n  Try: use ImputeFirst\(FromModel\(…\)\)"):
+    with pytest.raises(
+        gl.errors.ModelError,
+        match=r"an imputer such as FromModel\(…\), got .*\n  Try: use ImputeFirst\(FromModel\(…\)\)",
+    ):
         gl.ImputeFirst(model)
     paid = len(table.ledger.entries)
     with pytest.raises(gl.errors.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(FromModel\(…\)\)"):
