@@ -195,7 +195,7 @@ WRONG = {
         "cannot be filled for a quantile Try: pass --missing drop, or ask for a mean",
     ),
     "bounds reversed": ((*ASK, "mean(income, 9, 1)"), 2, "got bounds (9, 1)"),
-    "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: drop, knn, hot-deck"),
+    "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: choose one of: drop, knn, hot-deck"),
     "knn without columns": (
         (*ASK, "count()", "--missing", "knn"),
         2,

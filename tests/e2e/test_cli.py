@@ -319,12 +319,12 @@ WRONG = {
     "unknown method": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-m", "independant", "-o", "out"),
         2,
-        "Try: independent",
+        "Try: choose independent",
     ),
     "unknown treatment": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--missing", "extend", "-o", "out"),
         2,
-        "Try: extended",
+        "Try: choose extended",
     ),
     "unknown gaps": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--gaps", "some", "-o", "out"),
@@ -390,12 +390,12 @@ WRONG = {
     "ledger among the files": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--ledger", "out/synthetic.csv", "-o", "out"),
         1,
-        "could replace a file of the release",
+        "a ledger in the release folder must end with .ledger, got ",
     ),
     "output beside the data": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "."),
         1,
-        "ReadError: . holds other files",
+        "must be new or empty, but . holds other files",
     ),
     "model in no folder": (
         ("fit", *SYNTH[1:], "--epsilon", "1", "--delta", "0", "--ledger", "p.ledger", "-o", "no/people.model"),
@@ -615,7 +615,7 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     paid = (folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()
     code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", "other.ledger", "-o", "out")
     assert code == 1
-    assert "out was begun under another schema or ledger" in err
+    assert "needs the ledger that it was begun with, but other.ledger does not exist" in err
     code, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "out", "--json")
     expected = (
         "out was begun with mixture, Extended(). It is finished with the model that was paid for. Nothing is spent."
@@ -635,7 +635,10 @@ def test_a_release_is_finished_only_with_the_method_it_was_begun_with(folder, ru
     for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
         code, _, err = run_here(*SYNTH, *other, "-o", "out")
         assert code == 1
-        assert "out was begun with mst, Observed(), and can only be finished with these\n" in err
+        assert (
+            "out was begun with mst, Observed(), and must be finished with the same method and treatment of gaps\n"
+            in err
+        )
         assert "  Try: pass the same --method and --missing, or leave both out\n" in err
         assert sorted(folder.rglob("*")) == before
     code, _, err = run_here(*SYNTH, *begun, "-o", "out")
@@ -767,10 +770,10 @@ def test_gaps_in_a_public_table(tmp_path):
     ("arguments", "message"),
     [
         (["--rate", "x"], "Try: write --rate 0.2 or --rate income=0.2"),
-        (["--rate", "20"], "--rate 20 is no share from 0 to 1. Try: write --rate 0.2 or --rate income=0.2"),
-        (["--rate", "income=0.2", "--rate", "income=0.3"], "two rates for income"),
-        (["--rate", "0.2", "--rate", "0.3"], "two rates for all columns"),
-        (["--rate", "0.2", "--rate", "income=0.3"], "there is a rate for all columns and one for a column"),
+        (["--rate", "20"], "--rate must be a share from 0 to 1, got '20'. Try: write --rate 0.2 or --rate income=0.2"),
+        (["--rate", "income=0.2", "--rate", "income=0.3"], "--rate is given twice for income"),
+        (["--rate", "0.2", "--rate", "0.3"], "--rate is given twice for all columns"),
+        (["--rate", "0.2", "--rate", "income=0.3"], "--rate is given for all columns and again for a single column"),
         (["--rate", "0.2", "--mechanism", "odd"], "no mechanism 'odd'"),
         (["--rate", "0.2", "--how", "self"], "--how is for --mechanism mnar"),
         (["--rate", "colour=0.2"], "no column 'colour'"),

@@ -163,7 +163,7 @@ def test_a_private_truth_is_compared_with_a_release_folder(folder, run_here):
 
 BROKEN = {
     "a release that was begun": ({"README.txt": "This release is not finished: …"}, "is not finished"),
-    "a folder of other files": ({"people.txt": "age,sex\n"}, "is no release: it has no file synthetic.csv"),
+    "a folder of other files": ({"people.txt": "age,sex\n"}, "is not a release folder: it has no file synthetic.csv"),
 }
 
 

@@ -131,14 +131,22 @@ def test_a_frame_is_released_under_a_ledger_that_is_named():
 
 
 SLIPS = {
-    "no such method": ({"method": "independant"}, gl.errors.ModelError, "no method 'independant'\n  Try: independent"),
-    "no treatment": ({"missing": "extended"}, gl.errors.ModelError, "missing = 'extended'"),
+    "no such method": (
+        {"method": "independant"},
+        gl.errors.ModelError,
+        "no method 'independant'\n  Try: choose independent",
+    ),
+    "no treatment": (
+        {"missing": "extended"},
+        gl.errors.ModelError,
+        "missing must be a treatment of gaps, got 'extended'",
+    ),
     "an imputer": ({"missing": gl.missing.FromMean()}, gl.errors.ModelError, r"missing=ImputeFirst\(FromMean\(\)\)"),
     "no such gaps": ({"gaps": "some"}, gl.errors.ModelError, "gaps must be 'filled' or 'as-observed', got 'some'"),
     "gaps that are not measured": (
         {"gaps": "as-observed", "missing": gl.Observed()},
         gl.errors.ModelError,
-        "does not measure the gaps",
+        "does not measure them, so rows cannot have gaps as observed",
     ),
     "rows": ({"rows": -1}, gl.errors.ModelError, "rows = -1"),
     "part of a row": ({"rows": 2.5}, gl.errors.ModelError, "rows = 2.5"),
@@ -155,15 +163,15 @@ SLIPS = {
         gl.errors.BudgetError,
         r"people.ledger is new and needs a budget\n  Try: pass budget=Budget\(",
     ),
-    "no unit": ({"protect": 1}, gl.errors.SchemaError, "protect is 1"),
-    "no schema": ({"schema": "people.toml"}, gl.errors.SchemaError, "schema is a str"),
+    "no unit": ({"protect": 1}, gl.errors.SchemaError, "protect must be a Rows, got 1"),
+    "no schema": ({"schema": "people.toml"}, gl.errors.SchemaError, "schema must be a Schema, got a str"),
     "no data": ({"data": "none.csv"}, gl.errors.ReadError, "no file none.csv"),
     "files in the folder": ({"folder": "."}, gl.errors.ReadError, "holds other files"),
     "no folder": ({"folder": "people.csv"}, gl.errors.ReadError, "cannot create people.csv"),
     "a ledger among the files": (
         {"folder": ".", "ledger": "privacy.md"},
         gl.errors.ReadError,
-        "could replace a file",
+        "must end with .ledger, got ",
     ),
 }
 

@@ -108,7 +108,8 @@ def test_killed_between_releases_it_ends_as_if_it_had_not_been(folder, tmp_path_
         assert (folder / "release" / JOURNAL).exists()
     for look in (gl.publish.verify_release, model_of):
         with pytest.raises(
-            gl.errors.ReadError, match=r"the release in .* is not finished\n  Try: run the same command again"
+            gl.errors.ReadError,
+            match=r"the release in .* is not finished\n  Try: run the command that started the release again",
         ):
             look(folder / "release")
     again = run(folder)

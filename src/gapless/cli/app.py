@@ -140,7 +140,7 @@ def schema_draft(
         print(draft.to_toml())
         return
     if output.exists():
-        raise SchemaError(f"{output} exists, and a draft replaces no file", hint="pass -o and another name")
+        raise SchemaError(f"a draft must be a new file, but {output} exists", hint="pass -o and another name")
     draft.write(output)
     notes.print(
         f"Wrote {output}. Lines marked 'read from the data' are private facts: take each from a codebook before a "
@@ -311,9 +311,9 @@ def _fit_options(
     from gapless.text import nearest
 
     if method not in METHODS:
-        raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
+        raise typer.BadParameter(f"no method {method!r}. Try: choose {nearest(method, METHODS)}")
     if not (missing is None or missing in TREATMENTS):
-        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, TREATMENTS)}")
+        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: choose {nearest(missing, TREATMENTS)}")
     treatment = None if missing is None else TREATMENTS[missing]()
     return {"method": method, "missing": treatment, "always": _always(always or []), "expected_rows": expected_rows}
 
@@ -403,7 +403,7 @@ def _given(options: list[str]) -> dict[str, str]:
         column, sign, value = option.partition("=")
         if not (column and sign and value) or column in given:
             raise typer.BadParameter(
-                f"--given {option} is no column with its value, or repeats a column. Try: write --given sex=female"
+                f"--given must be COLUMN=VALUE, with each column once, got {option!r}. Try: write --given sex=female"
             )
         given[column] = value
     return given
@@ -415,14 +415,16 @@ def _always(options: list[str]) -> list[tuple[str, ...]]:
     for option, names in zip(options, sets, strict=True):
         if len(names) < 2 or not all(names) or len(set(names)) < len(names):
             raise typer.BadParameter(
-                f"--always {option} does not name two different columns. Try: write --always age+income"
+                f"--always must name at least two different columns, got {option!r}. Try: write --always age+income"
             )
     return sets
 
 
 def _gaps(gaps: str) -> Any:
     if gaps not in ("filled", "as-observed"):
-        raise typer.BadParameter(f"--gaps {gaps} is unknown. Try: write --gaps filled or --gaps as-observed")
+        raise typer.BadParameter(
+            f"--gaps must be filled or as-observed, got {gaps!r}. Try: write --gaps filled or --gaps as-observed"
+        )
     return gaps
 
 

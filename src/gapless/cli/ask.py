@@ -202,8 +202,12 @@ def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tu
     if file is not None:
         try:
             lines = read_limited(file, MEGABYTE).decode().splitlines()
-        except (OSError, UnicodeDecodeError):
-            raise ReadError(f"cannot read {file}", hint="pass a text file with a question on each line") from None
+        except OSError as error:
+            hint = "check that the file exists and that you may read it"
+            raise ReadError(f"cannot read {file}: {error.strerror}", hint=hint) from None
+        except UnicodeDecodeError:
+            hint = "save the file as UTF-8 text, with a question on each line"
+            raise ReadError(f"cannot read {file}: it is not UTF-8 text", hint=hint) from None
         for number, line in enumerate(lines, 1):
             if asked := COMMENT.sub(r"\1", line).strip():
                 texts.append((f"{file}, line {number}: ", asked))
@@ -226,7 +230,7 @@ def _treatment(
     given = {"--on": on or None, "--neighbors": neighbors, "--scheme": scheme, "--cover": cover, "--limit": limit}
     takes = {"drop": (), "knn": ("--on", "--neighbors", "--scheme", "--cover"), "hot-deck": ("--on", "--limit")}
     if missing not in takes:
-        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {', '.join(takes)}")
+        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: choose one of: {', '.join(takes)}")
     for option, value in given.items():
         if value is not None and option not in takes[missing]:
             fitting = " or ".join(name for name, options in takes.items() if option in options)

@@ -177,7 +177,7 @@ def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] 
     from gapless.text import nearest
 
     if name not in MECHANISMS:
-        raise typer.BadParameter(f"no mechanism {name!r}. Try: {nearest(name, MECHANISMS)}")
+        raise typer.BadParameter(f"no mechanism {name!r}. Try: choose {nearest(name, MECHANISMS)}")
     for option, value, owner in (("--how", how, "mnar"), ("--observed", observed, "mar")):
         if value and name != owner:
             raise typer.BadParameter(f"{option} is for --mechanism {owner} only. Try: leave out {option}")
@@ -191,19 +191,21 @@ def _rates(texts: list[str]) -> Any:
     for text in texts:
         column, _, value = text.rpartition("=")
         if column in rates:
-            raise typer.BadParameter(f"two rates for {column or 'all columns'}. Try: write --rate {text} alone")
+            raise typer.BadParameter(
+                f"--rate is given twice for {column or 'all columns'}. Try: write only --rate {text}"
+            )
         try:
             rates[column] = float(value)
         except ValueError:
             rates[column] = -1.0
         if not 0 <= rates[column] <= 1:
             raise typer.BadParameter(
-                f"--rate {text} is no share from 0 to 1. Try: write --rate 0.2 or --rate income=0.2"
+                f"--rate must be a share from 0 to 1, got {text!r}. Try: write --rate 0.2 or --rate income=0.2"
             )
     if "" not in rates:
         return rates
     if len(rates) > 1:
         raise typer.BadParameter(
-            "there is a rate for all columns and one for a column. Try: write --rate 0.2 or --rate income=0.2"
+            "--rate is given for all columns and again for a single column. Try: write --rate 0.2 or --rate income=0.2"
         )
     return rates[""]

@@ -101,6 +101,6 @@ def _rates(given: list[str], option: str) -> float | dict[str, float]:
             rates[column] = float(rate)
         except ValueError:
             raise typer.BadParameter(
-                f"{option} {text!r} is no column with its rate. Try: write {option} income=0.2"
+                f"{option} must be COLUMN=RATE, got {text!r}. Try: write {option} income=0.2"
             ) from None
     return rates

@@ -312,7 +312,7 @@ def _table(data: Any, schema: Schema | None) -> Table:
         return data
     if isinstance(data, PrivateTable):
         raise SealedError(
-            "compare() looks at cells, and a PrivateTable is sealed",
+            "compare() reads cells, but the cells of a PrivateTable are sealed",
             hint=Hint("use ", Call("compare_private", ..., Argument("spend", ...))),
         )
     if schema is None:

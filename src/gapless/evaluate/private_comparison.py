@@ -61,7 +61,7 @@ def compare_private(
         weights: one for each row of `other`; by default the weights of `other`, if it has any.
     """
     check_private(table, "compare_private()", public=Hint("use ", Call("compare", ...), ", if the truth is public"))
-    check_public(other, "the other table is", private="a public table, such as a sample")
+    check_public(other, "the other table is", private="pass a public table, such as a sample")
     checked = given_weights(other, weights)
     if not other.rows:
         raise SchemaError(
@@ -119,7 +119,8 @@ def _chosen_pairs(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) 
         for pair in pairs:
             if isinstance(pair, str) or len(pair) != 2:
                 raise SchemaError(
-                    f"{pair!r} is not a pair of columns", hint=Hint("pass ", Argument("pairs", [("age", "sex")]))
+                    f"each of pairs must be two column names, got {pair!r}",
+                    hint=Hint("pass ", Argument("pairs", [("age", "sex")])),
                 )
             table.schema.positions(pair)
         return [(first, second) for first, second in pairs]

@@ -19,6 +19,7 @@ from gapless.data import Table
 from gapless.data.checks import given_weights, to_shared_bins
 from gapless.data.points import Flags, comparable_rows, points, unit_positions
 from gapless.errors import Argument, Hint, ReadError, SchemaError
+from gapless.text import listing
 from gapless.threads import one_thread
 from gapless.types import Floats
 
@@ -112,7 +113,8 @@ def positive_cells(table: Table, label: str, named: str | Sequence[object] | Non
     flags[[column.code_of(cell) for cell in named]] = True
     if flags.all() or not flags.any():
         raise SchemaError(
-            f"{label!r}: {'every' if flags.all() else 'no'} cell is positive", hint="name some of its cells, not all"
+            f"some cells of label {label!r} must be positive, but not all, got {'all' if flags.all() else 'none'}",
+            hint=f"name some of these cells: {listing(column.cells[: column.size])}",
         )
     return flags
 
@@ -273,7 +275,9 @@ def _tasks(
     mass = _whole(other, given_weights(other, weights))
     needs_sklearn()
     if isinstance(labels, str):
-        raise SchemaError(f"labels = {labels!r} is one name", hint=Hint("pass ", Argument("labels", [labels])))
+        raise SchemaError(
+            f"labels must be a list of column names, got {labels!r}", hint=Hint("pass ", Argument("labels", [labels]))
+        )
     positive, labels = positive or {}, truth.schema.names if labels is None else labels
     places = dict(zip(labels, truth.schema.positions(labels), strict=True))
     truth.schema.positions(positive)  # refuses an unknown name

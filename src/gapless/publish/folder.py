@@ -69,8 +69,8 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(LEDGERS[0]):
         raise ReadError(
-            f"{ledger} could replace a file of the release",
-            hint=Hint("leave ", Argument("ledger"), " out: it is then beside the data"),
+            f"a ledger in the release folder must end with {LEDGERS[0]}, got {ledger}",
+            hint=Hint("leave ", Argument("ledger"), " out, to write the ledger beside the data"),
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,15 +93,22 @@ def _check_folder(folder: Path, ledger: Path) -> None:
     try:
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()
         if not (finished or begun) and any(not path.name.endswith((*LEDGERS, JOURNAL)) for path in folder.iterdir()):
-            raise ReadError(f"{folder} holds other files", hint="choose a new folder for the release")
+            raise ReadError(
+                f"the folder of a release must be new or empty, but {folder} holds other files",
+                hint="choose a new folder for the release",
+            )
         for other in folder.glob(f"*{LEDGERS[0]}"):  # earlier versions kept the ledger here
             if not (ledger.exists() and other.samefile(ledger)):
                 raise ReadError(
-                    f"{folder} holds a ledger, and {ledger} would be a second budget",
-                    hint=Hint("pass ", Argument("ledger", other)),
+                    f"{folder} holds the ledger {other.name} already, so {ledger} would be a second budget",
+                    hint=Hint("pass ", Argument("ledger", other)) | Hint("choose a new folder for the release"),
                 )
         if begun and not ledger.exists():
-            raise ReadError(f"{folder} was begun under another schema or ledger", hint=SAME_INPUTS)
+            raise ReadError(
+                f"the unfinished release in {folder} needs the ledger that it was begun with, "
+                f"but {ledger} does not exist",
+                hint=SAME_INPUTS,
+            )
         if finished and not begun:
             raise ReadError(
                 f"{folder} holds a finished release",
@@ -139,7 +146,7 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     _, _, paid = read_limited(folder / README).decode(errors="replace").partition("\n")
     prefixes = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
     if not model.schema.is_cut_from(schema) or paid not in prefixes:
-        raise ReadError(f"{folder} was begun under another schema or ledger", hint=SAME_INPUTS)
+        raise ReadError(f"the release in {folder} was begun under another schema or ledger", hint=SAME_INPUTS)
     return model
 
 
@@ -232,14 +239,17 @@ def rows_file(release: str | Path) -> Path:
     if is_begun(path):
         raise unfinished(path)
     if not (path / ROWS[0]).exists():
-        raise ReadError(f"{path} is no release: it has no file {ROWS[0]}", hint="name a release folder, or a file")
+        raise ReadError(
+            f"{path} is not a release folder: it has no file {ROWS[0]}", hint="name a release folder, or a file of rows"
+        )
     return path / ROWS[0]
 
 
 def unfinished(folder: Path) -> ReadError:
     """Return the error for the use of an unfinished release."""
     return ReadError(
-        f"the release in {folder} is not finished", hint="run the same command again; it resumes where it stopped"
+        f"the release in {folder} is not finished",
+        hint="run the command that started the release again; it resumes where it stopped",
     )
 
 
@@ -249,7 +259,9 @@ def digest_of(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise ReadError(f"{path}: {error.strerror}", hint="choose a folder that you may read") from None
+        raise ReadError(
+            f"cannot read {path}: {error.strerror}", hint="check that the file exists and that you may read it"
+        ) from None
 
 
 def _json(content: Any) -> str:

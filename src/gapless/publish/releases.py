@@ -98,12 +98,12 @@ class ReleaseOptions:
     def synthesizer(self, schema: Schema) -> Synthesizer:
         """Return the synthesizer; tables that are always measured select AIM."""
         if self.method not in METHODS:
-            raise ModelError(f"no method {self.method!r}", hint=nearest(str(self.method), METHODS))
+            raise ModelError(f"no method {self.method!r}", hint=f"choose {nearest(str(self.method), METHODS)}")
         more: dict[str, Any] = {} if self.missing is None else {"missing": self.missing}
         if self.always:
             if self.method not in ("auto", AIM.name):
                 raise ModelError(
-                    f"{self.method} cannot always measure a set of columns jointly",
+                    f"only method aim can always measure sets of columns jointly, got method {self.method}",
                     hint=Hint("pass ", Argument("method", "aim")) | Hint("leave ", Argument("always"), " out"),
                 )
             synthesizer = AIM(always=[tuple(names) for names in self.always], **more)
@@ -133,7 +133,8 @@ class ReleaseOptions:
             measuring = [Argument("missing", Call(kind.__name__)) for kind in synthesizer.learns_gaps or (Extended,)]
             choices = [Hint("pass ", choice) for choice in (*measuring, Argument("gaps", "filled"))]
             raise ModelError(
-                "this treatment does not measure the gaps, so they cannot be sampled", hint=reduce(or_, choices)
+                "this treatment of gaps does not measure them, so rows cannot have gaps as observed",
+                hint=reduce(or_, choices),
             )
 
     @staticmethod
@@ -153,7 +154,7 @@ class ReleaseOptions:
             )
         if any(column.gaps for column in schema.columns) and not synthesizer.counts_gaps:
             raise ModelError(
-                "this treatment does not measure the gaps, so no estimate from copies would have an interval",
+                "this treatment of gaps does not measure them, so no estimate from copies would have an interval",
                 hint=Hint("pass ", Argument("missing", Call("Extended"))) | Hint("leave ", Argument("copies"), " out"),
             )
 
@@ -336,7 +337,7 @@ def _begun_with(folder: Path, model: FittedModel, options: ReleaseOptions) -> st
     asked = options.missing
     if options.method not in ("auto", model.method) or (asked is not None and repr(asked) != treatment):
         raise ReadError(
-            f"{begun}, and can only be finished with these",
+            f"{begun}, and must be finished with the same method and treatment of gaps",
             hint=Hint("pass the same ", Argument("method"), " and ", Argument("missing")) | Hint("leave both out"),
         )
     return begun

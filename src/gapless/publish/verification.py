@@ -82,9 +82,11 @@ def verify_release(folder: str | Path) -> Verification:
     except OSError as error:
         if is_begun(folder):
             raise unfinished(folder) from None
-        raise ReadError(f"{folder / MANIFEST}: {error.strerror}", hint=_SYNTH_FOLDER) from None
+        raise ReadError(f"cannot read {folder / MANIFEST}: {error.strerror}", hint=_SYNTH_FOLDER) from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise ReadError(f"{folder / MANIFEST} is no manifest", hint=_SYNTH_FOLDER) from None
+        raise ReadError(
+            f"{folder / MANIFEST} is not the manifest of a release, or is damaged", hint=_SYNTH_FOLDER
+        ) from None
     problems = list(_files(folder, hashes))
     if not problems:
         problems = list(_contents(folder, manifest))

@@ -217,11 +217,14 @@ def test_wrong_arguments_are_refused(tmp_path):
         gl.compare(a, b, weights="a")
     pytest.importorskip("sklearn")
     assert ev.f1_scores(a, b, labels=[]) == {}
-    with pytest.raises(gl.errors.SchemaError, match=r"labels = 'grade' is one name\n  Try: pass labels=\[.grade.\]"):
+    with pytest.raises(
+        gl.errors.SchemaError,
+        match=r"labels must be a list of column names, got 'grade'\n  Try: pass labels=\[.grade.\]",
+    ):
         ev.f1_scores(a, b, labels="grade")
-    with pytest.raises(gl.errors.SchemaError, match="every cell is positive"):
+    with pytest.raises(gl.errors.SchemaError, match="must be positive, but not all, got all"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": ["low", "middle", "high"]})
-    with pytest.raises(gl.errors.SchemaError, match="no cell is positive"):
+    with pytest.raises(gl.errors.SchemaError, match="must be positive, but not all, got none"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": []})
     with pytest.raises(gl.errors.SchemaError, match="positive names cells of 'town', which is not in labels"):
         ev.f1_scores(a, b, labels=["grade"], positive={"town": ["a"]})

@@ -102,7 +102,7 @@ def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
         gl.evaluate.compare_private(table, other, spend=table.ledger.left)
     with pytest.raises(gl.errors.SchemaError, match="1 weight for 100 rows"):
         gl.evaluate.compare_private(table, fake, spend=table.ledger.left, weights=[1])
-    with pytest.raises(gl.errors.SealedError, match="PrivateTable is sealed"):
+    with pytest.raises(gl.errors.SealedError, match="PrivateTable are sealed"):
         gl.compare(table, fake)
     with pytest.raises(gl.errors.SealedError, match=r"takes a PrivateTable, not a Table\n  Try: use compare\("):
         gl.evaluate.compare_private(fake, fake, spend=table.ledger.left)

@@ -10,7 +10,7 @@ def test_a_folder_without_a_manifest_is_refused_and_an_empty_manifest_has_proble
     with pytest.raises(ReadError, match="manifest"):
         verify_release(tmp_path)
     (tmp_path / "manifest.json").write_text("[]")
-    with pytest.raises(ReadError, match="is no manifest"):
+    with pytest.raises(ReadError, match="is not the manifest of a release"):
         verify_release(tmp_path)
     (tmp_path / "manifest.json").write_text('{"sha256": {}}')
     (tmp_path / "other.txt").touch()
