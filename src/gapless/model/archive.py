@@ -19,7 +19,6 @@ from gapless.files import MAX_TEXT_BYTES, MEGABYTE, parse_json, read_rest, write
 
 MODEL = "synthetic.model"  # its name in a release folder
 VERSION = 3
-READABLE = (2, 3)  # version 2 has no released tables
 LARGEST = 2 << 30  # bytes of all arrays
 _LONGEST_LIST = 16 * MEGABYTE  # of an archive's members: some hundred thousand
 _HEAD = "model.json"
@@ -57,10 +56,10 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     except Exception:  # noqa: BLE001 a damaged archive fails in many ways, and one message says it
         raise ModelError(f"{path} is not a gapless model, or is damaged", hint=_FILE) from None
     version = head["version"]
-    if version not in READABLE:
+    if version != VERSION:
         older = "fit the model again, or load the file with the version of gapless that wrote it"
         raise ModelError(
-            f"{path} is a model file of version {version}, and this gapless reads {READABLE[0]} to {READABLE[-1]}",
+            f"{path} is a model file of version {version}, and this gapless reads version {VERSION}",
             hint=older if version < VERSION else "install a newer version of gapless",
         )
     return head, arrays

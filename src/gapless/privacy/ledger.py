@@ -23,7 +23,7 @@ from gapless.privacy.first_batch import FirstBatch, GaussianBatch
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
 from gapless.privacy.journal import journal_of
-from gapless.privacy.ledger_file import VERSION, Entry, ReadPosition
+from gapless.privacy.ledger_file import Entry, ReadPosition
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
 from gapless.privacy.registry import RECOMPUTED_TOLERANCE, recomputed_loss
@@ -193,7 +193,7 @@ class Ledger(LedgerGuarantees):
         budget, counted_reads = self.budget, self._gaps.counted_reads
         if budget.ground_truth is not None:
             return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, counted_reads)
-        if self.order == PURE or self._header.version < VERSION:
+        if self.order == PURE:
             return RenyiFilter(self.capacity)
         return FirstBatch(self.capacity, budget=budget, counted_reads=counted_reads)
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from gapless.privacy.pricing import Price
 
 VERSION = 4
-WITHOUT_FIRST_BATCH = 3  # an earlier version, in which no batch is priced together
-WITHOUT_GAPS = (1, 2)  # earlier versions, without and with `ground_truth`, that do not define gaps
 MAX_BYTES = 256 * MEGABYTE  # half a million entries
 MIN_LINE_BYTES = 64  # a line holds a hash
 RESTORE_HINT = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
@@ -193,21 +191,19 @@ class Header:
     """What the first line of a ledger states.
 
     Attributes:
-        version: the version of the file format.
-        identity: random; for early versions, which have none, the hash of the line.
+        identity: random.
         table: the name of the table.
         protect: the protected unit.
         capacity: the whole budget as a loss, with its Rényi order.
-        gaps: the definition of a gap in each column; None for early versions, which have none.
+        gaps: the definition of a gap in each column.
         content: the parsed line.
     """
 
-    version: int
     identity: str
     table: str
     protect: Rows
     capacity: Loss
-    gaps: Mapping[str, GapRule] | None
+    gaps: Mapping[str, GapRule]
     content: Mapping[str, Any]
 
     @property
@@ -380,16 +376,18 @@ def parse_header(path: Path, line: str) -> Header:
         version = content["version"]
         if content["gapless"] != "ledger":
             raise ValueError  # noqa: TRY301 one message for every foreign file
-        if version > VERSION:
-            raise LedgerError(f"{path} has version {version}, newer than {VERSION}", hint="install a newer gapless")
+        if type(version) is int and version != VERSION:
+            raise LedgerError(
+                f"{path} is a ledger of version {version}, and this gapless reads version {VERSION}",
+                hint="install a newer gapless" if version > VERSION else "use the gapless that wrote it",
+            )
         order = PURE if content["order"] is None else content["order"]
         header = Header(
-            version=version,
-            identity=str(content.get("identity") or hash_of(json.dumps(content) + "\n")),
+            identity=content["identity"],
             table=content["table"],
             protect=Rows(content["rows_per_person"]),
             capacity=Loss(content["capacity"], order),
-            gaps=None if version in WITHOUT_GAPS else _parse_gaps(content["gaps"]),
+            gaps=_parse_gaps(content["gaps"]),
             content=content,
         )
         budget = header.budget
@@ -398,10 +396,8 @@ def parse_header(path: Path, line: str) -> Header:
             and (order == PURE) == (budget.delta == 0)
             and 0 < header.capacity.value <= budget.largest_loss(order) * (1 - ROUNDING / 2)
         )
-        earlier = WITHOUT_GAPS[budget.ground_truth is not None]
-        texts = [content["table"]] if version == earlier else [content["table"], content["identity"]]
-        has_texts = all(isinstance(text, str) for text in texts)
-        if not (is_valid and has_texts and version in (VERSION, WITHOUT_FIRST_BATCH, earlier)):
+        has_texts = all(isinstance(text, str) for text in (header.table, header.identity))
+        if not (is_valid and has_texts and version == VERSION):
             raise ValueError  # noqa: TRY301 one message for every foreign file
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="pass the path of a ledger file") from None

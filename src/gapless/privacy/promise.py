@@ -244,7 +244,7 @@ def factor(epsilon: float) -> str:
     return rounded_up(math.exp(epsilon)) if epsilon < 20 else f"10^{math.ceil(epsilon / math.log(10))}"
 
 
-def summary(ledger: Ledger, gaps: Mapping[str, GapRule] | None) -> dict[str, Any]:
+def summary(ledger: Ledger, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
     """Everything in a ledger, with its definitions of gaps and without the tokens of runs."""
     guarantee, assumed = ledger.guarantee(), ledger.budget.ground_truth
     entries = [entry.content() for entry in ledger.entries]
@@ -254,7 +254,7 @@ def summary(ledger: Ledger, gaps: Mapping[str, GapRule] | None) -> dict[str, Any
         "rows_per_person": ledger.protect.at_most,
         "budget": {"epsilon": ledger.budget.epsilon, "delta": ledger.budget.delta}
         | ({} if assumed is None else {"ground_truth": str(assumed)}),
-        "gaps": gaps if gaps is None else {column: rule.to_dict() for column, rule in gaps.items()},
+        "gaps": {column: rule.to_dict() for column, rule in gaps.items()},
         "order": None if ledger.order == PURE else ledger.order,
         "capacity": ledger.capacity.value,
         "spent": ledger.spent.value,

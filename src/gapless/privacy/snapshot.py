@@ -27,7 +27,7 @@ from gapless.privacy.ground_truth import (
     observed_probabilities,
     renyi_loss,
 )
-from gapless.privacy.ledger_file import VERSION, Entry, Header
+from gapless.privacy.ledger_file import Entry, Header
 from gapless.privacy.private import Columns
 from gapless.privacy.promise import GroundTruth, Guarantee, group_privacy
 from gapless.privacy.registry import recomputed_loss
@@ -42,16 +42,16 @@ class GapDefinitions:
     """The definition of a gap in each column.
 
     Attributes:
-        stated: by the header; None if the ledger is of an early version without definitions.
+        stated: by the header.
         reading: by the schema with which the table was read.
     """
 
-    stated: Mapping[str, GapRule] | None
+    stated: Mapping[str, GapRule]
     reading: Mapping[str, GapRule]
 
     def is_same_rule(self, column: str) -> bool:
         """Whether the reading and the header define the gaps of a column in the same way."""
-        read, stated = self.reading.get(column), (self.stated or {}).get(column)
+        read, stated = self.reading.get(column), self.stated.get(column)
         return read is not None and stated is not None and read.digest == stated.digest
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
@@ -60,13 +60,13 @@ class GapDefinitions:
 
     def counted_reads(self, reads: Collection[str] | None) -> Columns | None:
         """The `reads` of an entry in guarantees for the complete data: every row if the header lacks a definition."""
-        is_defined = reads is not None and self.stated is not None and self.stated.keys() >= set(reads)
+        is_defined = reads is not None and self.stated.keys() >= set(reads)
         return frozenset(reads or ()) if is_defined else None
 
     @property
     def columns_with_gaps(self) -> list[str]:
         """The columns that can have gaps by the header; the rates of other columns have no effect."""
-        return [column for column, rule in (self.stated or {}).items() if rule.description != "nothing"]
+        return [column for column, rule in self.stated.items() if rule.description != "nothing"]
 
     def digests(self) -> dict[str, str]:
         """The digest of each definition of the reading, for columns that can have gaps."""
@@ -74,8 +74,10 @@ class GapDefinitions:
 
     def descriptions(self, assumption: Assumption) -> dict[str, str]:
         """The definition of a gap in each column that an assumption names."""
-        rules = self.stated or {}
-        return {name: rules[name].description if name in rules else _UNDEFINED for name in named_rates(assumption)}
+        return {
+            name: self.stated[name].description if name in self.stated else _UNDEFINED
+            for name in named_rates(assumption)
+        }
 
     def check_columns(self, assumption: Assumption, where: object) -> None:
         """Refuse a rate for an unknown column: a misspelt one would have no effect."""
@@ -87,11 +89,6 @@ class GapDefinitions:
 
     def remarks(self) -> tuple[str, ...]:
         """Sentences on what weakens the guarantee for the complete data; usually none."""
-        if self.stated is None:
-            return (
-                "This ledger was begun by an earlier gapless and does not say what a gap is: no figure for the "
-                "complete table is below that for the incomplete one.",
-            )
         others = [name for name in self.digests() if not self.is_same_rule(name)]
         if not others:
             return ()
@@ -220,7 +217,7 @@ class LedgerSnapshot:
         at another δ than the filter allows.
         """
         if self.first_batch is None:
-            if self.entries or self.order == PURE or self.header.version < VERSION:
+            if self.entries or self.order == PURE:
                 return epsilon_of(self.header.capacity, delta)
             return self.header.budget.epsilon if delta >= self.header.budget.delta else math.inf
         batch, price = self.first_batch
@@ -253,7 +250,7 @@ class LedgerSnapshot:
         if stated is not promised:
             self.gaps.check_columns(stated, self.path)
         assumption = expand_rates(stated, self.gaps.columns_with_gaps)
-        check_rates_match_gaps(assumption, self.gaps.stated or {})
+        check_rates_match_gaps(assumption, self.gaps.stated)
         incomplete, rules = self.guarantee(), self.gaps.descriptions(assumption)
         if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, rules, None)
@@ -261,7 +258,7 @@ class LedgerSnapshot:
         if self.order == PURE:
             losses = merge_releases((entry.loss, self.gaps.counted_reads(entry.reads)) for entry in self.entries)
             realised = complete_data_loss(losses, assumption, rows=self.header.protect.at_most)
-        if not self.is_single_batch and assumption == promised and self.gaps.stated is not None:
+        if not self.is_single_batch and assumption == promised:
             found = [(self.header.budget.epsilon, "the budget's filter for the complete table")]
         else:
             found = [*self._epsilons_over_gap_patterns(assumption, incomplete.epsilon)]

@@ -9,7 +9,6 @@ import time
 
 import mpmath
 import numpy as np
-import polars as pl
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -492,19 +491,6 @@ def test_a_record_that_is_no_gaussian_noise_is_not_priced_together(tmp_path):
 
         with pytest.raises(LedgerError, match=r"states less than the loss of its first batch|was changed at entry 2"):
             Ledger.open(rewritten(table.ledger.path, change))
-
-
-def test_an_earlier_ledger_opens_goes_on_and_never_gets_the_rule(tmp_path):
-    table = open_table(tmp_path)
-    path = rewritten(table.ledger.path, lambda _, content: content.update(version=3))
-    frame = pl.DataFrame({name: ["a", "b"] for name in ("x0", "x1", "x2")})
-    again = gl.read(frame, letters_schema([2, 2, 2]), protect=gl.Rows(1), ledger=path)
-    noises, _, _ = release(again)
-    assert noises[0].std == pytest.approx(math.sqrt(again.ledger.order * 7 / (2 * again.ledger.capacity.value)))
-    assert "together" not in path.read_text()
-    release(table)
-    with pytest.raises(LedgerError, match="priced together"):
-        Ledger.open(rewritten(table.ledger.path, lambda n, content: content.update({} if n else {"version": 3})))
 
 
 def test_a_batch_cut_by_a_crash_counts_as_spent(tmp_path):

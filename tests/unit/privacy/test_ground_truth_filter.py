@@ -14,7 +14,7 @@ from gapless.evaluate.gap_curve import gap_curve
 from gapless.privacy import Budget, DiscreteLaplace, Ledger, for_counts
 from gapless.privacy import ground_truth_filter as filter_module
 from gapless.privacy.ground_truth import max_incomplete_loss, merge_releases
-from gapless.privacy.ledger_file import hash_of, new_header, seal_of
+from gapless.privacy.ledger_file import new_header, seal_of
 from gapless.report.statement import privacy_statement
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
@@ -264,7 +264,7 @@ def test_a_header_whose_filter_cannot_be_read_is_refused(tmp_path):
     text = table.ledger.path.read_text()
     wrong = table.ledger.path.with_name("wrong.ledger")
     for old, new in (
-        ('"version": 4', '"version": 1'),  # which has no filter
+        ('"version": 4', '"version": 3'),
         ('"version": 4', '"version": 5'),
         ('"kind": "MCAR"', '"kind": "MAYBE"'),
         ('"identity"', '"other"'),
@@ -385,51 +385,6 @@ def test_what_counts_as_a_gap_is_printed_beside_the_figure(tmp_path):
     assert figure.summary()["gaps"]["x"] == description
     assert f"A gap is, in 'x': {description}." in str(table.ledger)
     assert table.ledger.summary()["gaps"]["x"] == {"told": description, "digest": CODED["x"].gap_rule.digest}
-
-
-def as_before(table, version):
-    """The same ledger as an earlier gapless wrote it."""
-    header, *lines = table.ledger.path.read_text().splitlines()
-    old = {key: value for key, value in json.loads(header).items() if key not in ("gaps", "identity")}
-    text, last = "", ""
-    for line in (json.dumps(old | {"version": version}), *lines):
-        content = json.loads(line)
-        text += json.dumps(content | ({"previous": last} if last else {})) + "\n"
-        last = hash_of(text.splitlines(keepends=True)[-1])
-    path = table.ledger.path.with_name("before.ledger")
-    path.write_text(text)
-    return path
-
-
-@pytest.mark.parametrize(("version", "budget"), [(1, Budget(1.0, 0)), (1, Budget(1.0, 1e-6)), (2, FILTERED)])
-def test_a_ledger_of_an_earlier_gapless_keeps_its_account_and_gains_nothing_by_gaps(tmp_path, version, budget):
-    table = people(tmp_path, budget)
-    measure(table, ["x0", "x1"], 60)
-    path = as_before(table, version)
-    before = Ledger.open(path)
-    assert before.entries == table.ledger.entries
-    assert before.guarantee() == table.ledger.guarantee()
-    figure = before.ground_truth(ASSUMED)
-    assert figure.epsilon == pytest.approx(figure.incomplete.epsilon, abs=1e-3)
-    assert table.ledger.ground_truth(ASSUMED).epsilon < 0.99 * figure.epsilon
-    assert "the ledger does not say" in str(figure)
-    assert "begun by an earlier gapless" in before.remarks[0]
-    lost = math.fsum(entry.loss for entry in before.entries)
-    assert before.spent.value == pytest.approx(lost)  # also of a filter: every loss in full
-    again = gl.read(
-        pl.DataFrame(ROWS, schema=dict.fromkeys(SCHEMA.names, pl.String), orient="row"),
-        SCHEMA,
-        protect=gl.Rows(1),
-        ledger=path,
-    )
-    if lost < 0.9:
-        measure(again, ["x2"], 5)
-        assert again.ledger.entries[-1].reads is None
-        assert again.ledger.spent.value == pytest.approx(lost + again.ledger.share("5%").value)
-    else:
-        with pytest.raises(BudgetError):
-            measure(again, ["x2"], 50)
-    assert Ledger.open(path).identity == before.identity != table.ledger.identity
 
 
 # ---------------------------------------------------------------------- shown

@@ -137,6 +137,15 @@ def test_versions_that_are_none(version, ledger):
         Ledger.open(ledger)
 
 
+@pytest.mark.parametrize(("version", "hint"), [(3, "use the gapless that wrote it"), (5, "install a newer gapless")])
+def test_a_ledger_of_another_version_is_refused(version, hint, ledger):
+    head, *others = ledger.read_text().splitlines(keepends=True)
+    ledger.write_text(head.replace('"version": 4', f'"version": {version}') + "".join(others))
+    seal_of(ledger).unlink()
+    with pytest.raises(LedgerError, match=rf"version {version}, and this gapless reads version 4\n  Try: {hint}"):
+        Ledger.open(ledger)
+
+
 @pytest.mark.parametrize("content", [b"\n" * 10**6, b"\0" * 10**6, b"[\n" * 10**6, b"\xff" * 10**6 + b"\n"])
 def test_files_that_are_no_ledgers(content, ledger):
     before = ledger.read_bytes()

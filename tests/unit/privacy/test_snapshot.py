@@ -20,11 +20,11 @@ def test_a_release_with_other_gaps_than_the_header_reads_every_row():
     assert "in 'pay'" in gaps.remarks()[0]
 
 
-def test_a_header_that_does_not_define_gaps_lowers_no_figure():
-    gaps = GapDefinitions(None, {"age": EMPTY})
+def test_a_column_that_the_header_does_not_define_lowers_no_figure():
+    gaps = GapDefinitions({}, {"age": EMPTY})
     assert gaps.counted_reads(["age"]) is None
     assert gaps.columns_with_gaps == []
-    assert "does not say what a gap is" in gaps.remarks()[0]
+    assert "in 'age'" in gaps.remarks()[0]
 
 
 def test_unknown_columns_are_refused():

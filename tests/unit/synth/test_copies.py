@@ -1,8 +1,5 @@
 """What models keep of their release, and the copies that are made of it."""
 
-import json
-import zipfile
-
 import numpy as np
 import polars as pl
 import pytest
@@ -62,21 +59,6 @@ def test_copies_repeat_with_their_seed_and_differ_from_each_other(method, tmp_pa
     assert not np.array_equal(copies[0].codes[0][:300], copies[1].codes[0][:300])
     assert all((codes < column.size).all() for codes, column in zip(copies[0].codes, SCHEMA.columns, strict=True))
     assert len(copies.replicates) == 3
-
-
-def test_a_file_of_version_2_opens_and_has_no_copies(tmp_path):
-    model = fitted("mst", tmp_path)
-    model.save(tmp_path / "m")
-    with zipfile.ZipFile(tmp_path / "m") as new:
-        members = {name: new.read(name) for name in new.namelist() if not name.startswith("evidence/")}
-    head = json.loads(members["model.json"]) | {"version": 2}
-    with zipfile.ZipFile(tmp_path / "old", "w") as old:
-        for name, content in (members | {"model.json": json.dumps(head)}).items():
-            old.writestr(name, content)
-    loaded = gl.load(tmp_path / "old")
-    assert len(loaded.sample(10, seed=1)) == 10
-    with pytest.raises(gl.errors.ModelError, match=r"model stores none\n.*a model by mst"):
-        loaded.copies(5)
 
 
 def test_a_method_that_keeps_no_tables_has_no_copies(tmp_path):
