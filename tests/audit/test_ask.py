@@ -1,4 +1,4 @@
-"""One-run audits of questions end to end: thousands of canary rows, each in a group of its own, in or out by a coin.
+"""One-run audits of questions end to end: thousands of canary rows, each in a separate group, in or out by a coin.
 
 False alarm at most 1e-6 (Steinke, Nasr, Jagielski 2023). Planted errors must be caught: half the noise, and a hot deck
 whose noise forgets that a donor gives to others.
@@ -26,7 +26,7 @@ DECK = Count(where="x == true", by="cell", missing=HotDeck(on=["cell"], limit=DO
 
 
 def audited(folder, question, source, *, donees, threshold, epsilon=1.0):
-    """What an attacker who sees the answer can surely tell: the groups' estimates against a fixed threshold."""
+    """The ε that an attacker who sees the answer can prove: the groups' estimates against a fixed threshold."""
     present = np.random.default_rng().random(CANARIES) < 0.5
     cells = [f"c{i}" for i in np.flatnonzero(present)]
     others = [f"c{i}" for i in range(CANARIES)] * donees

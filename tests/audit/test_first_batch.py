@@ -1,4 +1,4 @@
-"""An attack on a first batch that takes a whole budget: what its tables tell together must not exceed its μ.
+"""An attack on a first batch that takes a whole budget: the joint evidence of its tables must not exceed its μ.
 
 Every bound holds with probability at least 1 - 2e-6 for correct noise; noise of 0.8 times the size must be caught, here
 by the answers and in `tests/unit/privacy/test_first_batch.py` by the record.
@@ -34,7 +34,7 @@ def noises(folder, budget, rows):
 
 
 def log_ratios(found, source, rows):
-    """The log-ratio of the answers with a person of so many rows in one cell of each table, and without."""
+    """The log-ratio of the answers with a person of this number of rows in one cell of each table, and without."""
     ratios = []
     for present in (rows, 0):
         answers = [DiscreteGaussian(noise.std)(np.full(TRIALS, present), source) for noise in found]

@@ -1,4 +1,4 @@
-"""A one-run audit of a whole synthesizer: thousands of canary rows, each in a cell of its own, in or out by a coin.
+"""A one-run audit of a whole synthesizer: thousands of canary rows, each in a separate cell, in or out by a coin.
 
 False alarm at most 1e-6 (Steinke, Nasr, Jagielski 2023); half the noise must be caught. The attacker sees
 what is public: the noisy counts behind the model.

@@ -22,7 +22,7 @@ SCHEMA = Schema("canaries", [Integer("x", bounds=(0, CANARIES - 1), bins="learne
 
 @pytest.fixture
 def released(monkeypatch):
-    """The noisy counts of every level, as the cells are told from them; all of the budget goes there."""
+    """The noisy counts of every level of the bin hierarchy, with all of the budget."""
     tables, plain = [], measurements.nonnegative_counts
 
     def watched(counts, noise_std, **options):

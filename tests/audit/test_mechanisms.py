@@ -57,7 +57,7 @@ def knorm_bound(epsilon, noise, size):
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_knorm_noise(size):
-    """In more dimensions an attack has no power: the law of the length is tested in tests/statistical."""
+    """In more dimensions an attack has no power: the distribution of the norm is tested in tests/statistical."""
     assert 0.4 < knorm_bound(1.0, HONEST, size) <= 1.0
     assert knorm_bound(1.0, HALF, size) > 1.0
 
@@ -89,7 +89,7 @@ def choice_bound(epsilon, noise, candidates=10):
 
 
 def groups_bound(epsilon, noise, candidates=5):
-    """Two rows, each in a group of its own: in both the first candidate goes up and all others go down."""
+    """Two rows, each in a separate group: in both the first candidate goes up and all others go down."""
     trials = 8_000
     mechanism = ChoiceByGroup.for_loss(Loss(epsilon, math.inf), LinfByGroup(2))
     before, after = np.ones((2, candidates), dtype=np.int64), np.zeros((2, candidates), dtype=np.int64)

@@ -284,7 +284,7 @@ def fitted():
 
 TREATED = TREATMENTS | {
     "model": lambda: gl.ImputeFirst(gl.missing.FromModel(fitted())),
-    "model of its own": lambda: gl.ImputeFirst(gl.missing.FromModel(gl.MST())),
+    "separate model": lambda: gl.ImputeFirst(gl.missing.FromModel(gl.MST())),
 }
 
 
@@ -337,7 +337,7 @@ QUESTIONS = {
     "quantile by": lambda **how: gl.Quantile("age", 0.8, where="grade >= 2", by=["sex", "town"], **how),
     "variance": lambda **how: gl.Variance("age", bounds=(10, 100), **how),
 }
-# What is matched on may be missing itself, but must not be asked for: so each question has columns of its own.
+# A matching column may have gaps, but must not be a target: so each question has separate columns.
 FREE = {"count": ["town", "age"], "count by": ["town", "sex"], "count, a gap asked about": ["age"]}
 FREE |= {"proportion": ["grade"], "proportion of the ordered": ["sex", "age"], "sum": ["grade", "sex"]}
 FREE |= {"mean": ["grade", "town"], "mean by": ["grade"], "variance": ["sex", "grade"]}
@@ -444,7 +444,7 @@ def quick_budget(name):
 
 @pytest.mark.parametrize("treatment", ["extended", "complete-rows"])
 def test_pairs_in_the_tables_of_a_network_move_as_they_say(treatment):
-    """With so many rows that there are some: a column is then in several entries."""
+    """With enough rows that some are chosen: a column is then in several entries."""
     act, rows = fit("privbayes", treatment), people(400, seed=4)
     columns = [event.what.split(" given ")[0] for event in run(act, rows, unit=1, budget=BUDGETS["approximate"])]
     assert len(columns) > len(set(columns))

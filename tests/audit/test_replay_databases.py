@@ -49,7 +49,7 @@ QUERY = "SELECT word, yes, amount, number, day, moment, written FROM odd"
 
 
 def fill(url, rows):
-    """A table of so many rows, of which each has other odd cells."""
+    """A table with this number of rows; each row has other unusual cells."""
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in CELLS.items())
     cells = [
         (

@@ -3,10 +3,10 @@
 Each table is written, read by `gapless.read` and counted: all marginals of one and two columns, gaps included. Then it
 is written again without one of its rows. A violation is
 
-- a marginal that has moved by more than 1 in total, as one row lies in one cell;
+- a marginal that has moved by more than 1 in total, as one row is in one cell;
 - a count that is not that of the same rows in a data frame: another file was read, or a file twice.
 
-The ordinary run takes some rows out of each table, the slow one all. `pytest --log-cli-level=INFO` tells how many
+The ordinary run takes some rows out of each table, the slow one all. `pytest --log-cli-level=INFO` shows how many
 comparisons were made.
 """
 

@@ -1,7 +1,7 @@
 """Attack on learned weights: pairs of rows that break a rule, counted with and without one row.
 
-The event is fixed in advance: so many noisy pairs or more. False alarm at most 2e-6 for each audit. Planted: too little
-noise; and rows that are put into pairs as they come, so that a row at the beginning moves all others on.
+The event is fixed in advance: at least a given number of noisy pairs. False alarm at most 2e-6 for each audit.
+Planted: too little noise; and rows paired in order, so that a new first row changes all pairs.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def test_pairs_in_buckets_keep_their_promise(rows, many, least, draws, tmp_path)
         (mock.patch.object(workload, "noise", SimpleNamespace(current=AsTheyCome)), TWO_BY_TWO, 21, 5),
     ],
 )
-def test_what_is_planted_is_caught(planted, rows, many, least, tmp_path):
+def test_planted_errors_are_caught(planted, rows, many, least, tmp_path):
     with contextlib.ExitStack() as patches:
         patches.enter_context(planted)
         assert audited_epsilon(tmp_path, rows, many=many, least=least) > EPSILON

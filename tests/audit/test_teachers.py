@@ -107,7 +107,7 @@ class Turning:
 
 @dataclass(frozen=True)
 class Rows:
-    """So many rows."""
+    """A table with this number of rows."""
 
     program: Turning
     many: int

@@ -30,7 +30,7 @@ LEVEL = 1e-6
 
 @dataclass(frozen=True)
 class GivenGradients:
-    """A program whose gradients are told: those of all rows, in parts; its state is the noisy sums of all steps."""
+    """A program with given gradients of all rows, in parts; its state is the noisy sums of all steps."""
 
     parts: tuple[np.ndarray, ...]
 
@@ -54,7 +54,7 @@ class GivenGradients:
 
 @dataclass(frozen=True)
 class Rows:
-    """All rows by number, in blocks, for a program that was told their gradients."""
+    """All rows by number, in blocks, for a program with given gradients."""
 
     program: GivenGradients
 
@@ -198,7 +198,7 @@ def test_each_row_is_in_a_batch_with_the_charged_probability():
 
 
 def from_the_number_of_rows(rate, rows, noise):
-    """Planted: q = B/n, so that batches tell how many rows there are."""
+    """Planted: q = B/n, so that batches reveal the number of rows."""
     del rate
     return draw_rows(min(1.0, 10 / max(rows, 1)), rows, noise)
 
@@ -276,7 +276,7 @@ def test_the_charge_agrees_with_an_independent_accountant(rate, std, order):
     assert mechanism.loss(Sampled(1), order).value <= theirs * (1 + 1e-8)
 
 
-# ------------------------------------------------------------------ noise whatever the rows
+# ------------------------------------------------------------------ noise for any rows
 
 
 def whole_way(rows, folder, noise=nullcontext):

@@ -1,8 +1,8 @@
 """Attacks on importance weights, each with planted bugs that must be caught.
 
-Calibration: a one-run audit. Thousands of canary rows, each in a cell of its own, in or out by a coin; the attacker
-sees the weights. Logistic weights: the noisy coefficients, or odds, of two neighbours told apart along the line between
-them. False alarm at most 1e-6.
+Calibration: a one-run audit. Thousands of canary rows, each in a separate cell, in or out by a coin; the attacker
+sees the weights. Logistic weights: the noisy coefficients, or odds, of two neighbours, distinguished along the line
+between them. False alarm at most 1e-6.
 """
 
 import contextlib
@@ -80,7 +80,7 @@ def audited_mu(folder, *, sealed=coefficients, noise=1.0):
 
 
 @pytest.mark.parametrize("sealed", [coefficients, odds])
-def test_what_is_sealed_keeps_its_promise(sealed, tmp_path):
+def test_sealed_weights_keep_their_promise(sealed, tmp_path):
     found, claimed = audited_mu(tmp_path, sealed=sealed)
     assert found <= claimed
     assert found > 0.35 * claimed  # a row that is alone has half of the slope that any can have
@@ -104,7 +104,7 @@ def test_planted_a_distance_that_forgets_the_radius_or_the_rows_is_caught(sealed
     assert found > claimed
 
 
-def test_what_is_charged_is_what_is_drawn(tmp_path):
+def test_the_charged_noise_is_the_drawn_noise(tmp_path):
     """The noise of a fit is that of the ledger's entry, and its loss is the spend."""
     fake = Table(LETTERS, [np.zeros(9), np.zeros(9)], rows=9)
     table = private([("a", "b")] * 5, LETTERS, tmp_path, budget=Budget(1.0, 1e-6))

@@ -89,7 +89,7 @@ def taken(method):
 
 
 def distribution(model, column):
-    """The law of a column; counted in a sample if the model has no marginals."""
+    """The distribution of a column; counted in a sample if the model has no marginals."""
     known = model.marginal_if_known(column)
     return model.sample(30_000, seed=0).marginal(column) / 30_000 if known is None else known
 

@@ -1,4 +1,4 @@
-"""Every synthesizer, the adversarial ones trained in few steps: for tests of what holds whatever they learn."""
+"""Every synthesizer, the adversarial ones with few training steps: for tests that do not depend on the fit."""
 
 from dataclasses import dataclass
 from typing import cast

@@ -70,7 +70,7 @@ TYPED = {
 
 @st.composite
 def frames(draw):
-    """A few columns of any types, whatever the schema says of them."""
+    """A few columns of any types, not only those of the schema."""
     names = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=3, unique=True))
     rows = draw(st.integers(0, 9))
     cells = {}
@@ -83,7 +83,7 @@ def frames(draw):
 
 
 def outcome(path, schema, folder, engine):
-    """The class of the engine, the codes of all rows and all counts; or what is told."""
+    """The class of the engine, the codes of all rows and all counts; or the error message."""
     number = len(list(folder.glob("*.ledger")))
     try:
         table = gl.read(

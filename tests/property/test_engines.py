@@ -115,7 +115,7 @@ def test_every_transformation_gives_the_same_on_chunks_as_in_memory(value, rows,
 def compare(value, name, memory, other, engine):
     """What a transformation behind a map declares and holds, in memory and elsewhere."""
     if name == "select" and ("workload" in value or "views" in value):
-        name = "itself"  # their laws are for the columns as they stand
+        name = "itself"  # their distributions are for the original columns
     near, far = (MAPS[name](table) for table in (memory, other))
     assert isinstance(reveal(far._rows, far.ledger), engine)
     for here, there in zip(VALUES[value](near), VALUES[value](far), strict=True):

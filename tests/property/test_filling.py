@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from gapless.data.filling import fill_gaps
 from helpers.examples import examples
 
-PARTS = 8  # laws and numbers are multiples of 1/8: floats are exact, and numbers often fall on a step of the law
+PARTS = 8  # probabilities and draws are multiples of 1/8: floats are exact, and draws often hit a step
 
 
 @st.composite
 def gappy_columns(draw):
-    """Columns of codes, some beyond the observed cells; a law for each; a number for each row and column."""
+    """Columns of codes, some beyond the observed cells; a distribution for each; a number for each row and column."""
     rows = draw(st.integers(0, 6))
     columns, distributions, numbers = [], [], []
     for _ in range(draw(st.integers(1, 3))):
@@ -29,7 +29,7 @@ def gappy_columns(draw):
 
 
 def by_definition(code, distribution, number):
-    """The observed cell; in its place, for a gap, the first cell up to which the law sums to more than its number."""
+    """The observed cell; for a gap, the first cell whose cumulative probability exceeds the gap's number."""
     if code < len(distribution):
         return code
     sums = list(accumulate(map(Fraction, distribution.tolist())))
@@ -38,7 +38,7 @@ def by_definition(code, distribution, number):
 
 
 def gap_of(distribution, number):
-    """One gap, to be filled from this law by this number."""
+    """One gap, to be filled from this distribution by this number."""
     return [np.array([len(distribution)], dtype=np.uint8)], [np.array(distribution)], [np.array([number])]
 
 

@@ -1,4 +1,4 @@
-"""The price of a first batch: monotone, never above the sum of losses; the bound on what follows holds for any laws."""
+"""The price of a first batch: monotone, never above the sum of losses; the bound on later releases always holds."""
 
 import math
 from itertools import pairwise
@@ -56,7 +56,7 @@ def test_noise_for_a_spend_is_priced_at_it_and_is_never_more_than_the_filter_ask
 
 @st.composite
 def pairs(draw):
-    """Two laws on a few points, all of them possible under both."""
+    """Two distributions on a few points, all of them possible under both."""
     size = draw(st.integers(2, 5))
     weights = st.lists(st.floats(1e-6, 1.0), min_size=size, max_size=size)
     p, q = np.array(draw(weights)), np.array(draw(weights))

@@ -60,7 +60,7 @@ def test_no_text_is_written_as_another_one(declared):
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@sum", "\tx", "\rx", "- none", "-1-1", "=-5", "--5", "-5%x"])
-def test_what_spreadsheets_run_is_found(text):
+def test_finds_texts_that_spreadsheets_execute(text):
     assert is_formula(text)
 
 

@@ -114,7 +114,7 @@ def moved(fill, rows, more, seed):
     """How many rows of the neighbour's filling are not in the table's, and the other way round."""
     chances = []
     for many in (len(rows), len(rows) + len(more)):
-        rng = np.random.default_rng(seed)  # the same numbers for the rows that both have, whatever comes after them
+        rng = np.random.default_rng(seed)  # the same numbers for the rows that both have
         chances.append(lambda rng=rng, many=many: rng.random(len(rows) + len(more))[:many])
     less, greater = (
         list(zip(*(c.tolist() for c in fill(encoded(r), chance)), strict=True))
@@ -197,7 +197,7 @@ def column_distributions():
 
 
 def filled_column_by_column(rows, seed):
-    """The table's rows after each column's gaps were filled by its law given the earlier ones, as KaminoI does."""
+    """The table's rows after each column's gaps were filled given the earlier columns, as KaminoI does."""
     table, model = private(rows, SCHEMA, Path(tempfile.mkdtemp())), column_distributions()
     names = [SCHEMA.names[place] for place in model.order]
     with mock.patch.object(filling.secrets, "randbits", return_value=seed):
@@ -278,11 +278,11 @@ def test_a_model_that_looks_at_other_rows_is_caught():
     assert moved(lambda columns, chance: fill_given(columns, Grouped, chance), rows, [(None, "b", "b")], 0) != (0, 1)
 
 
-# ------------------------------------------------------------------ the law of what is filled
+# ------------------------------------------------------------------ the distribution of filled cells
 
 
 def test_conditional_filling_follows_the_distribution():
-    """Each model, one row many times: the frequencies are those of the joint law given what is known.
+    """Each model, one row many times: the frequencies are those of the joint distribution given the known cells.
 
     Bound of six standard deviations for each cell: false alarm below 1e-7; a wrong column order is far outside it.
     """
@@ -371,7 +371,7 @@ def test_a_grant_lends_no_more_than_it_has(tmp_path):
         grant.lend(table.ledger.capacity * 0.5)
 
 
-def test_what_mean_and_mode_put_in(tmp_path):
+def test_values_that_mean_and_mode_impute(tmp_path):
     nowhere = [gl.MissingCode("x", "not-applicable")]
     schema = gl.Schema(
         "t",

@@ -1,4 +1,4 @@
-"""Mixtures: whatever the laws and whatever is observed, each row is a function of itself and of its own draws."""
+"""Mixtures: for any distributions and any observed cells, a filled row depends only on itself and its draws."""
 
 from unittest import mock
 

@@ -54,7 +54,7 @@ endings = st.sampled_from(["\n", "\r\n", "\r"])
 
 
 def outcome(function, *arguments):
-    """What comes out, or what is told."""
+    """The result, or the error message."""
     try:
         result = function(*arguments)
     except gl.GaplessError as error:

@@ -91,7 +91,7 @@ def test_every_question_keeps_its_distance(text, treated, pair):
 
 
 @pytest.mark.parametrize("text", QUESTIONS)
-def test_what_a_row_adds_depends_on_that_row_alone(text):
+def test_the_contribution_of_a_row_depends_on_that_row_only(text):
     asked = parse_question(text).compile(SCHEMA)
     sizes = [column.extended_size for column in asked.schema.columns]
     codes = dict(zip(SCHEMA.names, np.indices(sizes).reshape(len(sizes), -1), strict=True))

@@ -1,4 +1,4 @@
-"""Rules on random rows and random laws: partners against all pairs, chosen combinations against values they allow.
+"""Rules on random rows and distributions: partners against all pairs, chosen combinations against values they allow.
 
 And pairs in buckets on neighbouring tables, chance coupled: they move by no more than their distance.
 """

@@ -202,7 +202,7 @@ def test_filling_is_a_map_of_each_row_by_itself(rows):
         gaps = old >= column.size
         assert np.array_equal(old[~gaps], new[~gaps])
         assert (new < column.size).all()
-        assert (new[gaps] > 0).all()  # the law gives the first cell no probability
+        assert (new[gaps] > 0).all()  # the distribution gives the first cell no probability
     assert filled.marginal("x0").reads is None
     assert filled.complete_rows().marginal(["x0", "x1"]).reads is None
     assert filled.where("x0", ["a"]).marginal("x1").reads is None

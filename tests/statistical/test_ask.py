@@ -78,7 +78,7 @@ TABLES = {
 
 
 def missed_quantiles(table, q, budget, source):
-    """How many intervals miss the quantile, by whatever rule ties are broken, and how often its rank is missed."""
+    """Count the intervals that miss the quantile under every rule for ties, and those that miss its rank."""
     xs = np.array(table)
     question = Quantile("x", q)
     treatment = question.treatment(question.compile(WIDE), filled=False)
@@ -124,7 +124,7 @@ def test_choices_that_are_less_sharp_than_declared_are_noticed():
 
 
 def test_a_released_quantile_and_its_interval_are_those_of_the_gate(tmp_path):
-    """Whole: read, chosen, told. In each group the interval holds the median of its rows."""
+    """End to end: read a table, ask, check the answer. In each group the interval covers the median of its rows."""
     rng = np.random.default_rng(2)
     xs = np.minimum(rng.exponential(60, 4000).astype(int), 999)
     rows = [(str(x), str(i % 2)) for i, x in enumerate(xs)]

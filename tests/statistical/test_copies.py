@@ -162,7 +162,7 @@ def test_signs_of_nearly_empty_cells_do_not_move_pairs():
     """Cells below zero are lifted, and what pays for it should not be a pair of columns that is known well.
 
     Errors are in units of what noise changes, so the mean of 80 has a standard error of at most 0.11. It is about 0.36,
-    and 1.2 for a fit that follows the large table alone: the bound lies more than 3 of these from both.
+    and 1.2 for a fit that follows the large table alone: the bound is more than 3 of these away from both.
     """
     sizes, noise_std = (12, 10, 2), 10.0
     counts = np.full(sizes, 40.0)

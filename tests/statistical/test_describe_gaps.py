@@ -48,7 +48,7 @@ def ordinary(*pairs):
     ("name", "rate"), ordinary(("gaussian", 0.02), ("gaussian", 0.3), ("laplace", 0.0), ("laplace", 1.0))
 )
 def test_no_more_false_alarms_than_promised(name, rate):
-    """At 5 % and at 1 %, up to a fifth more for the estimated law: counts within the 1e-6 bound."""
+    """At 5 % and at 1 %, up to a fifth more for the estimated distribution: counts within the 1e-6 bound."""
     found = p_values(rate, NOISES[name], 600, seed=1)
     for level in (0.05, 0.01):
         assert (found <= level).sum() <= stats.binom.isf(ALARM, 600, 1.2 * level)
@@ -66,8 +66,8 @@ def test_a_check_that_forgets_the_noise_is_caught():
 
 
 @pytest.mark.parametrize(("name", "tables"), ordinary(("gaussian", 1), ("laplace", 20)))
-def test_what_is_called_detectable_is_found_four_times_in_five(name, tables):
-    """Within 55 % and 95 %, allowing for the estimated law; an effect of half that size is found far less often."""
+def test_a_detectable_association_is_found_four_times_in_five(name, tables):
+    """Within 55 % and 95 %, allowing for estimation error; an effect of half that size is found far less often."""
     noise, rng = NOISES[name], np.random.default_rng(4)
     source = FixedNoise(4)
     reach = [check_table(noisy_table(0.3, noise, rng, source), noise, rng, tables=tables)[2] for _ in range(20)]

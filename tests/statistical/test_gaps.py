@@ -1,4 +1,4 @@
-"""The laws of gaps: rates, and on what they depend.
+"""The distribution of gaps: rates, and on what they depend.
 
 Every comparison is with a normal bound of five standard deviations (false alarm below 1e-6 each); seeds are fixed.
 """

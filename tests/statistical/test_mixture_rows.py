@@ -46,7 +46,7 @@ def test_tables_keep_their_expectation():
 
 
 def test_the_check_finds_a_draw_that_is_drawn_elsewhere(monkeypatch):
-    """Planted: the target of the swaps lies a twentieth of the way to another model."""
+    """Planted: the target of the swaps is moved a twentieth of the way to another model."""
     other, plain = np.hstack(model_of(seed=9).probabilities), module.swap_rebalance
 
     def elsewhere(codes, groups, target, ends, rng):

@@ -1,4 +1,4 @@
-"""The law of sampled rows, on a model small enough to write out in full.
+"""The distribution of sampled rows, on a model small enough to write out in full.
 
 Every check states a false alarm of at most 1e-6 and must reject the same check with a planted bug.
 """
@@ -51,7 +51,7 @@ def unbiased(model, rows, repeats, seed):
     rng = np.random.default_rng(seed)
     counts = np.array([histogram(model.sample(rows, rng)) for _ in range(repeats)])
     expected = rows * joint_of(model)
-    common = expected * repeats > 100  # where the normal law of a mean is trustworthy
+    common = expected * repeats > 100  # where the normal approximation of a mean is good
     error = np.maximum(counts.std(axis=0, ddof=1), 1e-9)[common] / repeats**0.5
     z = np.abs(counts.mean(axis=0) - expected)[common] / error
     return z.max() <= stats.norm.isf(ALARM / 2 / common.sum())

@@ -1,4 +1,4 @@
-"""The law of generalized Cauchy noise as the mechanism draws it.
+"""The distribution of generalized Cauchy noise as the mechanism draws it.
 
 Each test has a false-alarm rate of at most 1e-6 and must reject noise at 0.8 and 1.25 times its scale.
 """

@@ -1,4 +1,4 @@
-"""What several rooms mean by one word is one thing: on a scale, Cramér's V, a table that is paid for."""
+"""Several packages use one definition of a word: ordered columns, Cramér's V, a private table."""
 
 from types import SimpleNamespace
 
@@ -158,7 +158,7 @@ def test_true_is_no_number(tmp_path):
             call()
 
 
-def test_what_kind_of_answer_a_question_has_is_a_type_not_a_number_of_parts():
+def test_the_kind_of_an_answer_is_a_type():
     schema = gl.Schema("t", [AGE, LETTER])
     kinds = {
         compiled.TotalEstimand: (gl.Count(), gl.Sum("age")),

@@ -33,7 +33,7 @@ def test_the_site_is_built_with_the_hook():
         ("<script>/\\bx\\w/.test($)</script>", []),
     ],
 )
-def test_what_is_left_of_latex_is_found(formulas, html, left):
+def test_leftover_latex_is_found(formulas, html, left):
     assert formulas.raw_formulas(html) == left
 
 

@@ -50,7 +50,7 @@ def test_text_in_markdown_is_nothing_but_text(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_a_reader_sees_is_the_text(text):
+def test_rendered_text_equals_the_input(text):
     import html
 
     rendered = html.unescape(re.sub(r"</?(p|code)>", "", SHOWN.render(markdown(text)))).strip()

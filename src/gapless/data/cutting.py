@@ -6,7 +6,7 @@ from the median,
 .. math:: w_i = \tfrac12 \frac{c_i}{\sum_j c_j} + \tfrac12 \frac{c_i |v_i - m|}{\sum_j c_j |v_j - m|},
 
 so most bins are where most rows are, and a long tail, which decides means and correlations, gets some as well. A cell
-as heavy as a bin is a separate bin (0, 40 hours, 12 years). No bin has fewer rows than asked for, unless it lies
+as heavy as a bin is a separate bin (0, 40 hours, 12 years). No bin has fewer rows than asked for, unless it is
 between two such cells.
 """
 

@@ -84,7 +84,7 @@ class RowContribution:
     def evaluate(
         self, rows: CodesByName, observed: Mapping[str, int] = NO_COLUMNS
     ) -> tuple[NDArray[np.int64], Integers]:
-        """The group of each row and what it adds there, at most `unit` in L1 whatever `value` returns.
+        """The group of each row and what it adds there, at most `unit` in L1 for any result of `value`.
 
         `observed` has the number of observed codes of some columns: a row with a gap in one of them adds nothing.
         """

@@ -1,1 +1,1 @@
-"""The bundled table: NHANES 2017-18 adults. ORIGIN.md tells where it comes from."""
+"""The bundled table: NHANES 2017-18 adults. ORIGIN.md states its origin."""

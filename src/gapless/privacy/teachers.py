@@ -88,7 +88,7 @@ class TeacherVotes(RecordedMechanism):
 
     Notation: K is `teachers`, T is `steps`, B is `queries`, σ is `std`: Z is discrete Gaussian; r is
     `distance.at_most`, at most K: the number of teachers that have a row of one protected unit.
-    Guarantee: Rényi loss as above at every finite order, whatever the teachers are and however they agree: no bound
+    Guarantee: Rényi loss as above at every finite order, for any teachers, whether or not they agree: no bound
         that depends on the data is claimed. Proved in docs/proofs/teachers.md, attacked by
         tests/audit/test_teachers.py.
     Edge cases: a teacher without rows votes as any other; a pure budget refuses it.

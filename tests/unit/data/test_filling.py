@@ -1,4 +1,4 @@
-"""Gaps filled by chance: whose laws are handed rows, what is told of them afterwards, and which cells are drawn."""
+"""Random imputation of gaps: which distributions may read rows, what is recorded, and which cells are drawn."""
 
 from fractions import Fraction
 
@@ -44,7 +44,7 @@ def test_a_foreign_or_unfit_distribution_is_refused_before_a_row_is_read(table, 
 
 
 def test_a_distribution_cannot_be_modified():
-    """It has no place for a method of its own, and what is filled with is made anew of its numbers."""
+    """It cannot carry a foreign method, and gaps are filled from a copy rebuilt from its numbers."""
     distribution = ColumnConditional((), 2, 2, 1, np.zeros(2))
     with pytest.raises(AttributeError):
         object.__setattr__(distribution, "draw", print)

@@ -59,7 +59,7 @@ def test_distances_are_whole_numbers_and_other_columns_differ_or_not():
         ({"on": ("size",), "cover": ("sex",)}, "which is not matched on"),
     ],
 )
-def test_what_is_no_matching_is_refused(given, wrong):
+def test_refuses_invalid_matchings(given, wrong):
     with pytest.raises(SchemaError, match=wrong):
         Matching(**given)
 

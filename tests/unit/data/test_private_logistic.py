@@ -70,7 +70,7 @@ def test_coefficients_that_were_cut_once_are_not_cut_again():
     assert not POINTS.split(np.zeros(POINTS.dimension)).any()
 
 
-def test_what_is_found_is_what_the_gradient_was_computed_at():
+def test_the_gradient_is_computed_at_the_returned_coefficients():
     """A step leads to coefficients with more bits than products can have; the bits that are cut are not given back."""
     asked = []
     wide = 10.0 ** -np.arange(POINTS.dimension) / 3

@@ -132,7 +132,7 @@ def test_no_object_but_a_sealed_value_is_handed_the_key(table):
     assert not table.ledger.entries
 
 
-def test_what_is_charged_for_is_what_is_read(table):
+def test_the_charged_columns_are_the_columns_read(table):
     """A list that says something else whenever it is asked would be charged for the cheap one and read the other."""
     value = table.marginal("x0")
 
@@ -311,7 +311,7 @@ def planted_models(model, spy):
 
 
 def test_a_model_of_ours_is_made_anew_before_it_is_handed_rows(table, tmp_path):
-    """What was put into it by hand would see every row, whatever its class is; it stays behind."""
+    """An attribute that was added by hand would see every row; it is not copied."""
     model = fitted(tmp_path)
     for place, caught in ((FittedModel.sanitized, False), (lambda model: model, True)):  # planted: taken as it is
         for planted in planted_models(model, spy := Spy()):
@@ -330,7 +330,7 @@ def test_a_model_of_objects_is_refused(table, tmp_path):
         table.fill_given(replace(fitted(tmp_path), filled=Product((distribution, distribution))))
 
 
-def test_what_a_foreign_synthesizer_gives_back_is_looked_at(table):
+def test_checks_the_result_of_a_foreign_synthesizer(table):
     spy = Spy()
 
     class Planted:
@@ -488,7 +488,7 @@ def test_no_method_of_a_sealed_table_takes_a_function_of_rows(table):
         assert not hasattr(table, name)
 
 
-def test_what_is_ours():
+def test_trusted_classes():
     assert is_trusted(gl.Count())
     assert is_trusted(Drop())
     for foreign in (Louder(), Spy(), Forged(), gl.Count, "count()", 1, None, np.zeros(2)):

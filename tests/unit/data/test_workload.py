@@ -217,7 +217,7 @@ DECIDES = "t1.x0 == t2.x0 and t1.x1 != t2.x1"
         (DECIDES, 2.5, "buckets = 2.5"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(rule, buckets, wrong, tmp_path):
+def test_refuses_rules_that_cannot_be_counted(rule, buckets, wrong, tmp_path):
     table = private([("a", "b")], PAIRS_SCHEMA, tmp_path)
     with pytest.raises(gl.errors.SchemaError, match=wrong):
         violating_pairs(table, rule, buckets=buckets)

@@ -252,7 +252,7 @@ def test_a_bias_of_either_sign_is_held():
 def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     """On a long tail that noise hides. Replicates are for shares of its rows; what does not look at it has none.
 
-    Nor has its mean: counts with their signs tell it, and the rule of Rubin holds.
+    Nor has its mean: it is computed from signed counts, and Rubin's rule is valid.
     """
     rng = np.random.default_rng(2)
     gain = np.where(rng.random(2000) < 0.02, rng.integers(1, 1000, 2000), 0)
@@ -423,7 +423,7 @@ def drawn_copies(tmp_path_factory):
         return gl.AIM().fit(table, spend=table.ledger.left).copies(2, seed=1)
 
 
-def test_what_hangs_on_values_inside_bins_widens_an_interval(tmp_path):
+def test_dependence_on_values_within_bins_widens_an_interval(tmp_path):
     """Two numbers that go together, in few bins: of what a slope lacks for it most is in the interval.
 
     A mean of one column stays as it is.
@@ -477,7 +477,7 @@ def test_values_of_independent_columns_are_reassigned_at_random():
 
 
 def test_a_quantile_on_whole_numbers_is_one_of_them_and_holds_its_neighbours(tmp_path):
-    """Nearly half of the rows are below 2: whether the median is 1 or 2 no sample of this size can tell."""
+    """Nearly half of the rows are below 2: no sample of this size shows whether the median is 1 or 2."""
     rng = np.random.default_rng(6)
     schema = Schema("steps", [Integer("steps", bounds=(0, 9), bins=10)])
     rows = pl.DataFrame({"steps": rng.choice(10, 3000, p=[0.2, 0.3, 0.3, 0.1, 0.1, 0, 0, 0, 0, 0])})
@@ -556,7 +556,7 @@ def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):
     assert not any("within bins" in note for note in gl.pool(copies, gl.Mean("age")).notes)
 
 
-def test_what_no_row_answers_is_no_estimate(copies):
+def test_a_question_without_rows_has_no_estimate(copies):
     found = str(gl.pool(copies, gl.Mean("age", where="age > 9")))
     assert "= no estimate\n  no interval: some copies have no row" in found
 
@@ -567,7 +567,7 @@ def test_weights_of_copies_are_respected(copies):
     assert mine.value == pytest.approx(female.value, abs=1e-4)
 
 
-def test_what_weights_look_at_is_looked_at_by_estimates(copies):
+def test_estimates_depend_on_the_columns_of_weights(copies):
     """Age and town were not counted together: weights by town are no way around that."""
     by_sex = copies.with_weights(lambda table: 1.0 + table.codes[1])
     by_town = copies.with_weights(lambda table: 1.0 + table.codes[3])

@@ -206,7 +206,7 @@ def test_an_empty_table_has_no_rates(tmp_path):
     assert gl.missing.gap_rates(table, spend=table.ledger.left, failure=1e-9).rates == {"x0": 0.0, "x1": 0.0}
 
 
-def test_what_makes_no_sense_is_refused_before_anything_is_spent(tmp_path):
+def test_refuses_invalid_calls_before_spending(tmp_path):
     table = private(LETTER_ROWS, LETTERS, tmp_path)
     with pytest.raises(BudgetError, match="failure"):
         gl.missing.gap_rates(table, spend=table.ledger.left, failure=0)

@@ -71,7 +71,7 @@ def test_a_share_that_leaves_nothing_is_refused(wrong):
 
 
 @pytest.mark.parametrize("wrong", [gl.missing.FromMean, "mean", None])
-def test_what_is_no_imputer_is_refused(wrong):
+def test_refuses_other_objects_as_imputers(wrong):
     with pytest.raises(
         ModelError, match=r"an imputer such as FromMean\(\), got .*\n  Try: use ImputeFirst\(FromMean\(\)\)"
     ):

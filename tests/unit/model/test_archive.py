@@ -39,7 +39,7 @@ def refused(path):
         np.arange(5, dtype=">u4"),
     ],
 )
-def test_what_is_saved_is_read(array, tmp_path):
+def test_saved_arrays_read_back(array, tmp_path):
     archive.save(tmp_path / "m", {"total": 1.0}, {"filled/a.0": array})
     head, arrays = archive.load(tmp_path / "m")
     assert head == HEAD | {"total": 1.0}

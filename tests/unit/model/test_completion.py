@@ -160,7 +160,7 @@ def test_gaps_in_two_columns_that_depend_on_a_third(seed):
     assert distance(dropped(table, joint.shape), joint) > 0.02
 
 
-def test_what_no_table_can_repair():
+def test_bias_that_no_table_can_repair():
     """Missing not at random: high values hide themselves. Completion takes the observed for all, as documented."""
     joint = np.array([0.5, 0.5])
     table = with_gaps(joint, [np.array([0.0, 0.8])])
@@ -208,7 +208,7 @@ def summed(table, columns):
 
 
 def chain(missing=(0.1, 0.7)):
-    """A → B → C; A says how often B is missing. The law of complete rows, and the table with gaps."""
+    """A → B → C; A says how often B is missing. The distribution of complete rows, and the table with gaps."""
     joint = np.einsum("a,ab,bc->abc", [0.6, 0.4], [[0.8, 0.2], [0.1, 0.9]], [[0.7, 0.3], [0.2, 0.8]])
     table = np.zeros((2, 3, 2))
     table[:, :2] = joint * (1 - np.array(missing))[:, None, None]

@@ -51,7 +51,7 @@ def model(table):
     return replace(whole, filled=Fixed(np.array([1, 2])), gapped=Fixed(np.array([0, 3])))
 
 
-def test_what_the_distributions_of_this_library_can_do():
+def test_capabilities_of_each_distribution():
     for kind in (Product, GraphicalModel, BayesianNetwork):
         assert issubclass(kind, HasMarginal)
         assert issubclass(kind, CanFill)
@@ -72,7 +72,7 @@ def test_sampling_and_saving_are_enough_for_a_model_and_its_release(model, table
         assert "<svg" in some.picture()
 
 
-def test_what_a_model_cannot_do_is_refused_with_a_hint(model):
+def test_refuses_unsupported_operations_with_a_hint(model):
     with pytest.raises(gl.errors.ModelError, match=r"by mst has no marginals\n  Try: use counts of a large sample"):
         model.marginal("x0")
     assert model.marginal_if_known("x0") is None

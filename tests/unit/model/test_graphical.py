@@ -128,7 +128,7 @@ def near_deterministic(noise_std):
 
 @pytest.mark.parametrize("noise_std", [300.0, 30.0, 3.0])
 def test_the_fit_goes_on_until_noise_explains_what_is_left(noise_std):
-    """A dozen sweeps, whatever the noise, would leave every one of these distances above 0.006."""
+    """A dozen sweeps, at any noise, would leave every one of these distances above 0.006."""
     joint, pairs, tables, measured = near_deterministic(noise_std)
     model = GraphicalModel.fit(joint.shape, measured, total=joint.sum())
     off = [

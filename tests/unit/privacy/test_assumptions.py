@@ -30,7 +30,7 @@ def test_a_column_that_is_always_missing_gives_no_figure(kind):
         gl.privacy.ground_truth([(0.1, {"a"})], kind({"a": 1.0}))
 
 
-def test_what_makes_gaps_is_the_same_assumption():
+def test_a_gap_mechanism_is_the_same_assumption():
     from gapless.privacy import assumptions
 
     assert gl.MCAR({"a": 0.2}) == assumptions.MCAR({"a": 0.2})

@@ -55,7 +55,7 @@ def test_a_draw_is_accepted_according_to_the_density(quarters):
 
 
 def test_an_ambiguous_word_is_read_on():
-    """Y = 1/2 and U = 4/5 lie on the boundary for g = 2 as far as the first word tells; the second decides."""
+    """Y = 1/2 and U = 4/5 lie on the boundary for g = 2 by the first word; the second decides."""
     digits, remainder = divmod(4 * UNIT, 5)
     assert remainder
     for second, kept in ((0, True), (UNIT - 1, False)):
@@ -65,7 +65,7 @@ def test_an_ambiguous_word_is_read_on():
 
 
 def test_rounding_reads_on_until_it_is_certain():
-    """X = 1/2 exactly as far as one word tells, and 1/2 is between two whole numbers."""
+    """X = 1/2 exactly by the first word, and 1/2 is between two whole numbers."""
     scripted_words = iter(
         [3, UNIT // 2, 0, UNIT - 1]
     )  # coins: inner, positive; Y; U = 0, so it is kept; Y's next digits
@@ -127,7 +127,7 @@ def test_floats_and_integers_decide_alike(k):
 
 @pytest.mark.parametrize("k", [0, 3])
 def test_an_ambiguous_word_of_knorm_noise_is_read_on(k):
-    """U is the chance itself as far as one word tells: the digits that follow decide, and X's are read along."""
+    """U is the chance itself by the first word: the digits that follow decide, and X's are read along."""
     digits = UNIT // 3
     first = chance(k, digits)
     for second, kept in ((0, True), (UNIT - 1, False)):
@@ -178,7 +178,7 @@ def half_normals(*some):
 
 
 def test_rounding_of_knorm_noise_reads_on_until_it_is_certain():
-    """|N| = 1/2 and a length of 1, as far as one word tells: 1/2 is between two whole numbers."""
+    """|N| = 1/2 and a length of 1 by the first word: 1/2 is between two whole numbers."""
     for more, steps in ((0, 0), (UNIT - 1, 1)):
         n, m = Uniform(scripted_words(UNIT // 2 - 1, more)), Uniform(scripted_words(0, more))
         rest = Uniform(scripted_words(0, 0))

@@ -199,7 +199,7 @@ def test_whole_numbers_at_an_euclidean_distance_move_in_few_cells():
 
 
 @pytest.mark.parametrize("parts", [1, 30, 1000])
-def test_what_is_taken_off_the_variance_makes_discrete_noise_as_good_as_continuous(parts):
+def test_the_variance_correction_makes_discrete_noise_dominate_continuous(parts):
     """Lemma 2 of the proof: all cells together cost at most η in ε, by a sum that is no estimate."""
     std = 40.0
     ratios = batch_of([std] * parts).dominating_pair().ratios
@@ -210,7 +210,7 @@ def test_what_is_taken_off_the_variance_makes_discrete_noise_as_good_as_continuo
     assert (1 + q) ** parts <= 1 + 1e-5
 
 
-def test_what_continuity_and_rounding_cost_is_paid():
+def test_the_cost_of_continuity_and_rounding_is_paid():
     """η in ε, 1 + η on δ, a part of δ for rounding, and for the rest as much as an opened ledger may let through."""
     batch, room, order = batch_of([30.0] * 5), BUDGET.largest_loss(BUDGET.order), BUDGET.order
     pair, price = batch.dominating_pair(), 0.3 * BUDGET.capacity.value
@@ -287,7 +287,7 @@ def test_a_batch_that_takes_all_leaves_nothing(tmp_path, protect):
     assert len(Ledger.open(ledger.path).entries) == 3
 
 
-def test_what_is_left_stays_under_the_filter(tmp_path):
+def test_later_spending_stays_under_the_filter(tmp_path):
     table = open_table(tmp_path)
     noises, _, _ = release(table, 90)
     ledger = table.ledger
@@ -556,7 +556,7 @@ def test_the_promise_at_other_deltas_is_that_of_the_batch_and_the_rest(tmp_path)
     assert other.ledger.epsilon_at(1e-6) == pytest.approx(1.0, rel=1e-6)  # all that is left may still be spent
 
 
-def test_what_an_empty_ledger_promises_at_another_delta_outlasts_a_first_batch(tmp_path):
+def test_a_promise_at_another_delta_outlasts_a_first_batch(tmp_path):
     table = open_table(tmp_path)
     before = {delta: table.ledger.epsilon_at(delta) for delta in (1e-5, 1e-6, 1e-7)}
     noises, _, _ = release(table, sets=SETS * 5, shares=None)

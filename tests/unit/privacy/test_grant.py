@@ -24,7 +24,7 @@ def granted(table, share):
     return Grant(table.ledger, table.ledger._key, table.ledger.capacity * share, "test")
 
 
-def test_what_is_lent_is_no_longer_in_the_grant(table):
+def test_a_lent_part_leaves_the_grant(table):
     grant = granted(table, 0.5)
     lent = grant.lend(table.ledger.capacity * 0.3)
     assert lent == table.ledger.capacity * 0.3
@@ -34,7 +34,7 @@ def test_what_is_lent_is_no_longer_in_the_grant(table):
 
 
 def test_two_grants_together_spend_no_more_than_the_budget(table):
-    """Each alone has room in the capacity: what was spent before counts."""
+    """Each alone fits into the capacity: earlier spending counts."""
     value = table.marginal("x0")
     first, second = granted(table, 0.6), granted(table, 0.6)
     first.release(value, for_counts(first.left, value.distance), what="x0")

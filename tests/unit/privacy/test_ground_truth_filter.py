@@ -70,7 +70,7 @@ def test_one_batch_is_amplified_as_a_whole(tmp_path, delta):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("method", [gl.PrivBayes, gl.MST, gl.AIM])
-def test_what_was_chosen_on_the_way_is_not_amplified(tmp_path, method, delta):
+def test_adaptive_choices_are_not_amplified(tmp_path, method, delta):
     table = people(tmp_path, Budget(1.0, delta))
     method(missing=gl.CompleteRows()).fit(table, spend=table.ledger.left)
     figure = table.ledger.ground_truth(ASSUMED)
@@ -222,7 +222,7 @@ def test_extended_gains_nothing_and_loses_nothing(tmp_path):
     assert table.ledger.left.value == pytest.approx(0, abs=1e-6)
 
 
-def test_what_exceeds_the_promise_is_refused_before_anything_is_read(tmp_path):
+def test_refuses_charges_above_the_promise_before_reading(tmp_path):
     table = people(tmp_path, FILTERED)
     measure(table, ["x0", ["x0", "x1"]], 80)
     before = table.ledger.entries
@@ -373,7 +373,7 @@ def test_bins_and_descriptions_are_no_other_gaps(tmp_path):
         assert table.ledger.entries[-1].reads == ["n"]
 
 
-def test_what_counts_as_a_gap_is_printed_beside_the_figure(tmp_path):
+def test_the_definition_of_a_gap_is_printed_with_the_figure(tmp_path):
     few = gl.Schema("coded", [CODED["x"]])
     table = reading(few, tmp_path / "coded.ledger", Budget(1.0, 0, ground_truth=gl.MCAR({"x": 0.5})))
     measure(table, ["x"], 50)
@@ -485,7 +485,7 @@ def test_a_thread_that_only_looks_does_not_make_the_filter_forget(tmp_path, monk
     assert slow(merge_releases([(e.loss, e.reads) for e in ledger.entries]), ASSUMED) <= 1
 
 
-def test_what_is_printed_never_understates(tmp_path):
+def test_printed_figures_never_understate(tmp_path):
     assert "at least 0.123457 in 'a'" in str(gl.MCAR({"a": 0.12345649}))
     assert "δ = 0.001 for the complete data" in str(gl.Budget(1.0, 0, ground_truth=gl.MCAR({"a": 0.2}, failure=1e-3)))
     people = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, 0, ground_truth=ASSUMED))

@@ -158,8 +158,8 @@ def test_the_answer_of_every_mechanism_is_kept(name, tmp_path):
     assert len(table.ledger.entries) == 1
 
 
-def test_what_is_not_made_of_numbers_is_no_answer(table, tmp_path):
-    """A mechanism that answered so would be paid for again after a crash: it is seen at once, by whoever writes it."""
+def test_refuses_answers_that_are_not_numbers(table, tmp_path):
+    """Such a mechanism would be paid for again after a crash. Its author sees the error at the first call."""
     with (
         mock.patch.object(DiscreteGaussian, "__call__", return_value={"counts": [1, 2]}),
         gl.privacy.resumable(table.ledger, tmp_path / "run"),
@@ -261,7 +261,7 @@ def test_of_two_copies_that_are_continued_at_once_one_returns_an_answer(table, t
 
 
 def test_a_journal_that_was_set_back_or_damaged_draws_nothing(table, tmp_path):
-    """Restored from a backup, or with a damaged line in its middle; whatever the number of its file is."""
+    """Restored from a backup, or with a damaged line in its middle; under any file number."""
     ask(table, tmp_path / "run", times=2)
     whole = (tmp_path / "run").read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -576,7 +576,7 @@ def opened_before(table):
     return gl.read(rows, SCHEMA, protect=gl.Rows(1), ledger=table.ledger.path)
 
 
-def test_who_has_waited_for_the_journal_knows_what_was_paid_meanwhile(table, tmp_path):
+def test_a_waiting_process_sees_charges_made_meanwhile(table, tmp_path):
     other = opened_before(table)
     (first,) = ask(table, tmp_path / "run")
     (again,) = ask(other, tmp_path / "run")
@@ -666,7 +666,7 @@ def test_a_link_to_a_journal_stays_and_its_file_goes(table, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_what_follows_half_a_line_that_a_full_disk_left_is_found_again(table, tmp_path):
+def test_finds_lines_after_half_a_line_from_a_full_disk(table, tmp_path):
     write, many = os.write, iter(range(10**6))
 
     def full(descriptor, data):
@@ -724,7 +724,7 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
         ask(other, tmp_path / "run")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="locks are told apart by process there")
+@pytest.mark.skipif(sys.platform == "win32", reason="locks belong to processes there")
 def test_one_process_at_a_time_has_the_journal(table, tmp_path):
     import fcntl
 
@@ -736,7 +736,7 @@ def test_one_process_at_a_time_has_the_journal(table, tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, tmp_path):
+def test_each_step_is_on_disk_before_the_next(table, tmp_path):
     steps = []
     flush, charge, write = os.fsync, Ledger.charge, Journal._write
 

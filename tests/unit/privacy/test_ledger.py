@@ -77,7 +77,7 @@ def test_a_grant_cannot_be_overdrawn(table):
     assert table.ledger.entries == ()
 
 
-def test_what_a_grant_does_not_spend_was_never_taken(table):
+def test_the_unspent_part_of_a_grant_is_not_charged(table):
     grant = table.ledger.grant(table.ledger.share("50%"), to="test")
     value = table.marginal("x0")
     grant.release(value, DiscreteGaussian.for_loss(grant.left / 5, value.distance), what="x0")
@@ -368,7 +368,7 @@ class EqualToEverything(frozenset):
 
 
 @pytest.mark.parametrize("lie", [(L1(Anything(1e-6)), None), (L1(1), EqualToEverything({"x0"})), (L1(1), {"x0"})])
-def test_what_is_planned_is_made_of_plain_numbers_and_names(table, lie):
+def test_a_plan_consists_of_plain_numbers_and_names(table, lie):
     """Else it could say of itself that it equals what is read, and cost less."""
     grant = table.ledger.grant(table.ledger.share("20%"), to="test")
     with pytest.raises(BudgetError, match="another type than plain numbers and texts"):
@@ -613,7 +613,7 @@ def test_printed_entries_are_aligned_for_all_names(tmp_path):
 # ---------------------------------------------------------------------- what the header says holds
 
 
-def test_what_the_header_states_cannot_be_changed(table):
+def test_the_header_cannot_be_changed(table):
     ledger = table.ledger
     spend(table, 10)
     before = str(ledger), ledger.guarantee()
@@ -825,7 +825,7 @@ def test_a_charge_reads_what_is_new_and_nothing_else(table):
     assert most < len(million) / 4
 
 
-def test_what_is_spent_is_not_summed_anew_and_is_exact(table, monkeypatch):
+def test_the_running_total_is_exact(table, monkeypatch):
     grant = table.ledger.grant(table.ledger.left, to="test")
     losses = [10.0**-power for power in range(3, 13)] * 3
     for loss in losses:

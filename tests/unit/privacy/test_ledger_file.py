@@ -94,7 +94,7 @@ def ledger(request, tmp_path):
 
 
 def used(path):
-    """Whether a ledger can be opened and told; else it is refused in words."""
+    """Whether a ledger can be opened and summarized; else it is refused with a message."""
 
     def use():
         ledger = Ledger.open(path)

@@ -27,7 +27,7 @@ from gapless.privacy.private import Sampled, Smooth
 
 @pytest.mark.parametrize("order", [1.2, 22.0, 1240.0])
 def test_discrete_laplace_never_loses_more_than_its_bound(order):
-    """The exact Rényi divergence of the shifted law, summed by hand, against the bound that is charged."""
+    """The exact Rényi divergence of the shifted distribution, summed by hand, against the bound that is charged."""
     for scale, shift in [(0.5, 1), (3.0, 1), (3.0, 4), (20.0, 2)]:
         zs = range(-int(60 * scale) - 60, int(60 * scale) + 60)
         exact = _divergence([-abs(z) / scale for z in zs], [-abs(z - shift) / scale for z in zs], order)
@@ -46,7 +46,7 @@ def test_discrete_gaussian_never_loses_more_than_its_bound(order):
 
 @pytest.mark.parametrize("order", [1.2, 3.0, 22.0])
 def test_knorm_never_loses_more_than_its_bound(order):
-    """The rounded law in one dimension, whose cells are differences of e^(-|y|/b), and the density in the plane."""
+    """The rounded distribution in one dimension, by differences of e^(-|y|/b), and the density in the plane."""
     for scale, shift in [(0.5, 1), (3.0, 1), (3.0, 4)]:
         cuts = np.arange(-int(60 * scale) - 60, int(60 * scale) + 60) + 0.5
         above = np.where(cuts > 0, np.exp(-np.abs(cuts) / scale) / 2, 0)
@@ -107,7 +107,7 @@ def test_choices_by_group_are_of_whole_scores_and_by_their_own_distance():
 
 
 @pytest.mark.parametrize("score", [2**53 - 1, 2**53, 2**53 + 1, 2**60 + 128, -(2**53) - 1, -(2**62) + 256])
-def test_what_a_choice_by_group_draws_from_moves_no_further_than_its_scores(score):
+def test_the_distribution_of_a_choice_by_group_moves_no_further_than_its_scores(score):
     """Floats beyond 2⁵³ are more than a step apart, so that rounding alone could move them by more."""
     drawn_from = []
     source = SimpleNamespace(choose=lambda scores, _: drawn_from.append(scores) or 0)
@@ -117,7 +117,7 @@ def test_what_a_choice_by_group_draws_from_moves_no_further_than_its_scores(scor
 
 
 def _divergence(ps, qs, order):
-    """The Rényi divergence of two laws given by logarithms of their weights."""
+    """The Rényi divergence of two distributions given by logarithms of their weights."""
     ps, qs = np.array(ps) - logsumexp(ps), np.array(qs) - logsumexp(qs)
     return logsumexp(order * ps + (1 - order) * qs) / (order - 1)
 

@@ -66,7 +66,7 @@ def test_the_smallest_scales_have_all_their_mass_at_zero(distribution):
 
 @pytest.mark.parametrize("distribution", [Distribution.laplace(1.3), Distribution.gaussian(2.6)])
 def test_every_short_word_is_decided_rightly_or_left_open(distribution):
-    """All 2^12 words of 12 bits: a decided word lies wholly inside its cell of F."""
+    """All 2^12 words of 12 bits: a decided word is wholly inside its cell of F."""
     bits = 12
     lower, upper = distribution.brackets(bits)
     cdf = exact_cdf(distribution, len(upper) // 2 - 1)
@@ -252,7 +252,7 @@ def draws():
     source = SystemNoise()
     return [source.discrete_laplace(1e6, 50).tolist(), source.discrete_gaussian(1000.0, 10_001).tolist(),
             [source.choose(np.zeros(1000), 1.0) for _ in range(50)]]
-draws()  # whatever state there is exists before the fork
+draws()  # any state exists before the fork
 read, write = os.pipe()
 if os.fork() == 0:
     with os.fdopen(write, "w") as file:

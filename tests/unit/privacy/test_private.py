@@ -79,7 +79,7 @@ def test_a_private_value_refuses_to_be_looked_at(attempt, tmp_path):
     assert caught.type is SealedError or attempt in PLAIN
 
 
-def test_what_is_printed_is_public(tmp_path):
+def test_printed_text_is_public(tmp_path):
     schema = letters_schema([2, 2])
     few, many = private(ROWS, schema, tmp_path), private(ROWS * 50, schema, tmp_path)
     assert repr(few) == repr(many)

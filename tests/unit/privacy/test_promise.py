@@ -1,4 +1,4 @@
-"""Weak promises are told in words: where the limits lie, and what a schema's public number of rows changes."""
+"""Weak promises are explained: their limits, and what a schema's public number of rows changes."""
 
 import math
 
@@ -127,6 +127,6 @@ def test_words():
         ({"epsilon": 1, "changed": 2.0}, "changed = 2.0"),
     ],
 )
-def test_what_is_refused(arguments, match):
+def test_refuses_invalid_arguments(arguments, match):
     with pytest.raises(gl.errors.BudgetError, match=match):
         gl.privacy.stability_cost(**arguments)

@@ -1,4 +1,4 @@
-"""How far a run has come: one state after the other, whatever a crash leaves behind."""
+"""The progress of a run: one state after the other, also after a crash."""
 
 import os
 import subprocess

@@ -99,7 +99,7 @@ def test_between_whole_orders_the_loss_is_an_upper_bound_and_no_more_than_the_ne
 
 
 def divergence(first, second, order):
-    """The Rényi divergence of two laws on the integers, from their logarithms."""
+    """The Rényi divergence of two distributions on the integers, from their logarithms."""
     return logsumexp(order * first + (1 - order) * second) / (order - 1)
 
 
@@ -287,7 +287,7 @@ def test_the_slack_covers_what_floats_do_to_the_length_of_a_row():
     assert BLOCK * 2.0**SUM_BITS * (1 + SLACK) < 2.0**53  # so floats hold the sum of a block, and all parts of it
 
 
-def test_what_a_person_with_several_rows_loses_is_computed_again_for_all_of_them():
+def test_the_loss_of_several_rows_is_computed_jointly():
     mechanism = of_training(4.0, draws=2)
     for rows in (1, 2, 3):
         again = recomputed_loss(mechanism.parameters(), {"Sampled": rows}, 8.0)
@@ -361,7 +361,7 @@ def handed(value, seed=5, **more):
 @pytest.mark.parametrize("draws", [1, 3])
 @pytest.mark.parametrize("clip", CLIPS)
 def test_a_program_is_handed_the_rounded_sum_plus_noise_on_the_grid_and_nothing_else(clip, draws):
-    """To the last bit: a whole number and noise of its own for each coordinate, times the step of the grid."""
+    """To the last bit: an integer and separate noise for each coordinate, times the step of the grid."""
     unit, steps_of_grid = clip * 2.0**-20, np.array([5.0, -700.0, 0.0, 1.0])
     value = RowNumbers(np.array([steps_of_grid + 0.2, [0.125, 0.0, 0.25, -0.25]]) * unit)
     again = FixedNoise(5)

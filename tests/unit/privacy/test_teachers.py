@@ -277,7 +277,7 @@ def test_words_that_would_favour_some_teachers_are_drawn_again():
 
 
 def test_system_words_are_drawn_again_too():
-    """A quarter of the words would favour some of so many teachers."""
+    """A quarter of the words would favour some of this number of teachers."""
     drawn = draw_teachers(3 * 2**61, 1000, SystemNoise())
     assert drawn.min() >= 0
     assert drawn.max() < 3 * 2**61

@@ -39,7 +39,7 @@ def test_groups_by_several_columns_are_all_combinations(table):
 
 
 def test_a_column_can_be_grouped_by_bins_and_looked_at_by_cells(table):
-    """Groups are the declared bins, whatever the question reads."""
+    """Groups are the declared bins, also if the question reads finer ones."""
     found = ask(table, "mean(age) where age >= 16 by age").estimate
     assert list(found) == list(SCHEMA["age"].cells)
     assert (found["20..29"], found["30..39"]) == (25, 35)
@@ -147,7 +147,7 @@ def test_an_answer_parses_a_condition_and_compiles_a_question_once(several, text
     assert (compiled.call_count, parsed.call_count) == (1, 1)
 
 
-def test_what_was_compiled_for_a_preview_is_asked(table):
+def test_a_question_compiled_for_a_preview_is_asked(table):
     asked = [gl.Count(where="age < 20").compile(table.schema), gl.Median("age").compile(table.schema)]
     with mock.patch.object(CompiledQuestion, "__post_init__", side_effect=AssertionError("compiled again")), no_noise():
         answers = ask_all(table, asked, spend="10%")

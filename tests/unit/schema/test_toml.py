@@ -15,7 +15,7 @@ CONTENT = {
 }
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_a_written_schema_reads_back(tmp_path):
     toml.write(tmp_path / "s.toml", toml.dump(CONTENT))
     assert toml.read(tmp_path / "s.toml") == CONTENT
 
@@ -27,7 +27,7 @@ def test_comments_stand_behind_their_lines_and_stay_in_them():
     assert text.count("# two lines\n") == 1
 
 
-def test_what_is_no_toml_is_named(tmp_path):
+def test_invalid_toml_is_named(tmp_path):
     with pytest.raises(SchemaError, match="the schema is not valid TOML"):
         toml.parse("a = ", "the schema")
     with pytest.raises(ReadError, match="no file"):

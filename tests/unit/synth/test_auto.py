@@ -50,7 +50,7 @@ def test_more_noise_or_more_cells_than_rows_are_for_means_that_pairs_are_chosen(
 
 
 def test_noise_averages_out_over_pairs_unless_it_grows_with_their_number():
-    """With δ > 0 more columns tell as much together; with δ = 0 they tell less."""
+    """With δ > 0 more columns carry as much information together; with δ = 0 they carry less."""
     for budget, more in ((USUAL, 1.0), (gl.Budget(1.0, 0), 0.5)):
         few, many = (signal([4] * columns, budget.capacity, gl.Rows(1), 10_000) for columns in (15, 30))
         assert many / few == pytest.approx(more, rel=0.05)

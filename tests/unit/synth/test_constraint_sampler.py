@@ -84,7 +84,7 @@ def fitted(tmp_path_factory):
     "how", [{}, {"gaps": "as-observed"}, {"given": {"job": "j3"}}, {"given": {"gain": 250, "end": "2020-11-01"}}]
 )
 @pytest.mark.parametrize("method", TRIED)
-def test_what_is_written_keeps_every_rule(fitted, method, how, tmp_path):
+def test_written_rows_keep_every_rule(fitted, method, how, tmp_path):
     model, _ = fitted[method]
     model.save(tmp_path / "m")
     if "given" in how and method in GANS:
@@ -110,7 +110,7 @@ def test_samples_of_one_model_keep_the_rules_together(fitted, method):
 
 @dataclass(frozen=True)
 class Sampled:
-    """A law that can be sampled and nothing else."""
+    """A distribution that can only be sampled."""
 
     kind: ClassVar[str] = "sampled"
     distribution: Any

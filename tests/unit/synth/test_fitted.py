@@ -204,7 +204,7 @@ def test_the_others_follow_the_conditional_distribution(models, method):
         drawn = np.bincount(codes[place], minlength=len(joint)) / DRAWN
         off = np.abs(drawn - joint / joint.sum()).max()
         assert off < (0.02 if method in EXACT else 0.05), name
-    if method in (gl.MST, gl.AIM, gl.Mixture):  # it is another law than without
+    if method in (gl.MST, gl.AIM, gl.Mixture):  # another distribution than without
         alone = model.marginal("income")
         assert np.abs(np.bincount(codes[3], minlength=6) / DRAWN - alone).max() > 0.1
 
@@ -241,7 +241,7 @@ def test_a_dependency_holds_for_what_is_given(tmp_path):
 
 @pytest.mark.parametrize("method", [gl.Kamino, gl.PrivBayes])
 def test_cells_that_a_rule_keeps_apart_are_refused_before_any_row_is_drawn(tmp_path, monkeypatch, method):
-    """A model without exact marginals cannot tell it, and would draw all rows again and again."""
+    """A model without exact marginals cannot detect it, and would draw all rows again and again."""
     rules = (
         Constraint("t1.zip == t2.zip and t1.town != t2.town"),
         Constraint("t1.zip == 'd' and t1.other == true"),
@@ -304,7 +304,7 @@ def test_values_and_cells(models):
         ({"moved": "soon"}, r"column 'moved' is compared with 'soon', which is not a date\n  Try: write a date"),
     ],
 )
-def test_what_is_no_public_value_is_refused(models, given, text):
+def test_refuses_values_that_are_not_public(models, given, text):
     with pytest.raises(gl.errors.SchemaError, match=text):
         models(gl.MST).sample(3, given=given)
 
@@ -414,7 +414,7 @@ def test_one_part_is_what_a_table_writes(name, rows, model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet"])
-def test_what_stops_a_sample_leaves_the_old_file(name, model, tmp_path):
+def test_an_interrupted_sample_leaves_the_old_file(name, model, tmp_path):
     path = tmp_path / name
     path.write_text("old")
     with mock.patch.object(fitted, "PART_ROWS", 100):
@@ -514,7 +514,7 @@ def test_every_line_stands_out_from_the_ground_in_light_and_dark():
 
 
 @pytest.mark.parametrize("columns", [2, 15, 40, 200])
-def test_names_stand_on_spokes_and_have_room(columns):
+def test_names_are_placed_on_spokes_and_do_not_overlap(columns):
     names = [f"a_column_with_the_number_{number}" for number in range(columns)]
     root, _ = parts(draw_structure(names, ring(columns, 3 * columns)))
     spokes = [group for group in root.iter(f"{SVG}g") if group.get("transform", "").startswith("rotate")]

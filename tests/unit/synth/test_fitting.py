@@ -61,7 +61,7 @@ def test_constant_columns_are_not_measured(tmp_path):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained(Synthesizer):
-    """Measures a column, then spends the rest by a release of its own, as private training does."""
+    """Measures a column, then spends the rest by a separate release, as private training does."""
 
     name = "trained"
     pure = False
@@ -89,7 +89,7 @@ def test_a_method_may_release_what_is_no_marginal(missing, tmp_path):
 
 
 @pytest.mark.parametrize("missing", [gl.CompleteRows(), gl.ImputeFirst(gl.missing.FromMean())])
-def test_what_is_not_declared_is_refused_before_an_imputer_spends(missing, tmp_path):
+def test_refuses_undeclared_settings_before_an_imputer_spends(missing, tmp_path):
     table = table_of(tmp_path)
     with pytest.raises(gl.errors.ModelError) as error:
         Trained(missing=missing).fit(table, spend=table.ledger.left)
@@ -120,7 +120,7 @@ class HalfMade:
 
 
 @pytest.mark.parametrize("method", [gl.Independent, gl.MST, gl.AIM, gl.PrivBayes, gl.synth.Auto])
-def test_what_is_no_treatment_is_refused(method, tmp_path):
+def test_refuses_other_objects_as_treatments(method, tmp_path):
     table = table_of(tmp_path)
     with pytest.raises(gl.errors.ModelError, match=r"\.fit: missing must be a treatment of gaps, got <.*HalfMade"):
         method(missing=HalfMade()).fit(table, spend=table.ledger.left)

@@ -223,7 +223,7 @@ def test_few_values_cost_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["mixture", "mst", "aim", "privbayes"])
-def test_what_a_method_cannot_do_is_refused_before_bins_are_paid(method, tmp_path):
+def test_refuses_unsupported_settings_before_paying_for_bins(method, tmp_path):
     table = private(people(50), SCHEMA, tmp_path)
     with pytest.raises(gl.errors.ModelError, match="cells"):
         METHODS[method](cap_cells=1).fit(table, spend=table.ledger.left)

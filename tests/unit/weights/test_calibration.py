@@ -103,7 +103,7 @@ def test_noise_that_explains_everything_moves_little(tmp_path):
     assert weights.effective_rows > 0.5 * FAKE.rows
 
 
-def test_what_cannot_be_weighted_is_refused_before_anything_is_spent(tmp_path):
+def test_refuses_unweightable_tables_before_spending(tmp_path):
     table = private(letters(10, 1, together=0.5), SCHEMA, tmp_path)
     spend = table.ledger.left
     other = gl.Schema("letters", [gl.Categorical("x", ["a", "b"])])
@@ -191,7 +191,7 @@ def test_weights_have_mean_one_and_report_effective_rows():
 
 
 @pytest.mark.parametrize("values", [[], [1.0, -1.0], [np.nan], [np.inf], [[1.0]], [0.0, 0.0]])
-def test_what_is_no_weight_is_refused(values):
+def test_refuses_invalid_weights(values):
     with pytest.raises(gl.errors.ModelError, match="weights"):
         gl.weights.Weights(values, method="by hand")
 

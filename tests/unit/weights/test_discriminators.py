@@ -179,7 +179,7 @@ POINTS = np.array([[0.0, 0.0], [0.5, -1.0], [1.0, 1.0]])
 
 
 def test_factors_are_sums_over_the_noise_as_it_is_drawn():
-    """The discrete laws written out, on a coarse grid on which they are far from the continuous ones."""
+    """The discrete distributions written out, on a coarse grid where they differ much from the continuous ones."""
     for noise, weight in [
         (DiscreteLaplace(1.5), lambda z: np.exp(-np.abs(z) / 1.5)),
         (DiscreteGaussian(2.5), lambda z: np.exp(-(z**2) / 12.5)),

@@ -150,7 +150,7 @@ def test_the_standard_error_is_the_sandwichs():
     assert (found.value, found.standard_error) == pytest.approx((mean, np.sqrt(w**2 @ (x - mean) ** 2) / w.sum()))
 
 
-def test_what_has_no_mean_is_refused(tmp_path):
+def test_refuses_columns_without_a_mean(tmp_path):
     with pytest.raises(gl.errors.SchemaError, match="'sex' has kind categorical"):
         gl.weights.weighted_mean(PEOPLE, "sex")
     with pytest.raises(gl.errors.SchemaError, match="levels"):

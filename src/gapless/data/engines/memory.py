@@ -107,7 +107,7 @@ def cover_marginals(
     """Find few blocks of columns such that each marginal is within one of them; and the block of each marginal.
 
     Blocks have at most `cells` cells unless a marginal has more. The search is greedy. A block starts with a marginal,
-    the largest first. While it has room, it takes the column with the most uncounted pairs for its size.
+    the largest first. While a column still fits, it takes the column with the most uncounted pairs for its size.
     """
     wanted = sorted(set(map(frozenset, marginals)), key=lambda columns: (-len(columns), sorted(columns)))
     uncounted = np.zeros((len(sizes), len(sizes)), dtype=np.bool_)  # pairs, as a symmetric matrix
@@ -122,16 +122,16 @@ def cover_marginals(
         if columns in home:
             continue
         block = sorted(columns)
-        room = cells // max(1, math.prod(sizes[c] for c in block))
+        largest_size = cells // max(1, math.prod(sizes[c] for c in block))
         while block:
             gain = uncounted[block].sum(axis=0) * inverse_log_size
             gain[block] = 0
-            gain[np.asarray(sizes) > room] = 0
+            gain[np.asarray(sizes) > largest_size] = 0
             best = int(gain.argmax())
             if gain[best] == 0:
                 break
             block.append(best)
-            room //= sizes[best]
+            largest_size //= sizes[best]
         uncounted[np.ix_(block, block)] = False
         parts = (part for size in range(3) for part in combinations(block, size))
         home |= {frozenset(part): len(blocks) for part in (*parts, columns) if frozenset(part) not in home}

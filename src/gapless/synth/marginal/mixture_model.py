@@ -54,7 +54,7 @@ CAP_CELLS = 10_000_000  # of the largest marginal
 MOST = 1 << 35  # rows × cells² up to which a sample is balanced; beyond, it takes too long
 _CELLS = 1 << 22  # of the working memory
 _CACHE_CELLS = 1 << 18  # of the working memory that should stay in the processor's cache
-_ROW_PAIRS = (32, 512)  # per turn, at least and at most: enough to average, and not so many that they overshoot
+_ROW_PAIRS = (32, 512)  # per turn, at least and at most: enough to average, few enough not to overshoot
 _TURNS = 16  # at least, if there are enough pairs of rows
 _ROWS = 1 << 12  # counted at a time
 

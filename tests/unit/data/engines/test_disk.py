@@ -1,4 +1,4 @@
-"""Rows that stay on the disk: how many passes there are, files that change, what is refused, and what is told."""
+"""Rows that stay on the disk: how many passes there are, files that change, refusals, and messages."""
 
 import os
 import sys
@@ -206,7 +206,7 @@ def test_errors_name_a_missing_file_a_wrong_column_and_a_wrong_type(folder):
     assert not (folder.parent / "people.ledger").exists()
 
 
-def test_what_needs_all_rows_is_refused_and_named(folder):
+def test_refuses_and_names_operations_on_all_rows(folder):
     table = opened(folder / "*.parquet")
     for refused in (
         lambda: gl.MST(missing=gl.ImputeFirst(gl.missing.FromMode())).fit(table, spend=table.ledger.left),

@@ -23,7 +23,7 @@ def far(tmp_path):
 
 
 class Broken(ChunkedEngine):
-    """Whoever reads a row has failed."""
+    """Fails when a row is read."""
 
     def count(self, *_):
         raise AssertionError("rows were read")
@@ -67,7 +67,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_needs_all_rows_is_refused_before_anything_is_charged_or_read(name, far):
+def test_refuses_operations_on_all_rows_before_charging_or_reading(name, far):
     far = chunked(far, 3, Broken)
     with pytest.raises(
         gl.errors.EngineError,

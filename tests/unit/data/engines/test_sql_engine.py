@@ -32,7 +32,7 @@ class CountingSource:
 
 
 def count(tally, mask=None):
-    """Two columns of two codes, each a block of its own: keys 0 and 1, 2 and 3."""
+    """Two columns of two codes, each a separate block: keys 0 and 1, 2 and 3."""
     codings = (ColumnExpressions("r0", None, "c0"), ColumnExpressions("r1", None, "c1"))
     engine = SqlEngine((0, 1), (None, None), {}, SqlEncoding(CountingSource(tally), codings, (0, 1), (2, 2), ROWS))
     engine = engine if mask is None else engine.keep({0: np.array(mask)})

@@ -1,4 +1,4 @@
-"""What is told of a database: its place, and no letter of a password."""
+"""The printed address of a database: its location, without the password."""
 
 import pytest
 

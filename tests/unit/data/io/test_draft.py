@@ -122,7 +122,7 @@ def test_whole_numbers_that_differ_in_every_row_are_left_out():
 
 
 def test_a_word_on_numbers_that_are_drafted_as_levels():
-    """As a level 9 is no nearer to 12 than to 20: whoever reads the draft must say whether that is meant."""
+    """As a level 9 is no nearer to 12 than to 20: the reader of the draft must decide whether that is meant."""
     frame = pl.DataFrame({"educ": [9, 12, 14, 20], "scale": [1, 2, 3, 4], "flag": [0, 1, 0, 1], "year": [2013] * 4})
     draft = gl.data.draft_schema(frame)
     assert {column.name for column in draft.schema.columns if column.kind == "categorical"} == {"educ", "flag", "year"}
@@ -294,7 +294,7 @@ def test_a_draft_finds_separator_and_encoding_and_the_file_comes_back(separator,
     assert people.schema == schema
 
 
-def test_what_a_file_spells_is_written_back(tmp_path):
+def test_spellings_of_a_file_are_written_back(tmp_path):
     (tmp_path / "t.csv").write_text(
         "amount;day;moment;smoker;answer;grade\n"
         "1,25;31.12.2020;1/31/2021 09:05 PM;N;FALSE;1\n"
@@ -417,7 +417,7 @@ def test_years_of_a_format_have_four_digits_and_months_may_stand_alone():
     assert table.to_text()["d"].to_list() == ["02/2020", "12/2021"]
 
 
-def test_what_is_not_listed_goes_into_a_public_level():
+def test_unlisted_values_go_into_a_public_level():
     schema = gl.Schema(
         "t",
         [gl.Categorical("c", ["a", "b", "rest"], outside="other", other="rest", may_be_missing=True, missing=("NA",))],

@@ -33,7 +33,7 @@ def test_a_file_is_read_into_memory_unless_another_engine_is_named(tmp_path):
         (None, "select 1", gl.errors.ReadError, "a query is for a database"),
     ],
 )
-def test_what_does_not_fit_is_refused(engine, query, error, wrong):
+def test_refuses_options_that_do_not_fit(engine, query, error, wrong):
     with pytest.raises(error, match=wrong):
         opened_by(FRAME, engine, query)
 

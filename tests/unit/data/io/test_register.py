@@ -1,4 +1,4 @@
-"""The register beside the data: a file that was paid for takes no second ledger, whatever it is called by."""
+"""The register beside the data: a file with a ledger takes no second one, under any name."""
 
 import contextlib
 import errno
@@ -96,7 +96,7 @@ def test_the_hint_can_be_followed(big):
         read(big / "2025.csv")
 
 
-def test_what_only_spark_reads_is_looked_up_too(big):
+def test_the_register_covers_files_that_only_spark_reads(big):
     (big / "_SUCCESS").touch()
     pay(read(big / "2024.parquet", big.parent / "a.ledger"))
     for data in (big, f"file://{big}", f"{big}/*.parquet", big / "2024.parquet"):
@@ -353,7 +353,7 @@ def test_reading_again_writes_nothing(big):
 
 
 @pytest.mark.parametrize("left", [b'{"name": "2025.c', b"\0\0\0\0", b'{"name"\0\0', b"{" * 999])
-def test_what_a_crash_left_of_a_line_is_no_entry(big, left):
+def test_half_a_line_after_a_crash_is_no_entry(big, left):
     pay(read(big / "2024.csv"))
     with (big / REGISTER).open("ab") as file:
         file.write(left)
@@ -362,7 +362,7 @@ def test_what_a_crash_left_of_a_line_is_no_entry(big, left):
 
 
 @pytest.mark.parametrize("cut", [0, 5, 40])
-def test_what_a_crash_left_of_a_first_line_is_no_register(big, cut):
+def test_half_a_first_line_after_a_crash_is_no_register(big, cut):
     pay(read(big / "2024.csv"))
     (big / REGISTER).write_bytes((big / REGISTER).read_bytes()[:cut])
     pay(read(big / "2024.csv"))
@@ -489,7 +489,7 @@ def test_a_register_that_may_not_be_read_is_not_passed_over(big, monkeypatch):
         read(big / "2024.csv")
 
 
-def test_what_comes_from_no_file_is_unknown(tmp_path):
+def test_rows_without_a_file_are_unknown(tmp_path):
     table = read(ROWS, tmp_path / "a.ledger")
     assert pay(table).ledger.coverage == "unknown"
     assert UNREGISTERED not in table.ledger.cautions()

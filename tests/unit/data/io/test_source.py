@@ -295,7 +295,7 @@ def test_unknown_levels_become_gaps_or_are_refused(kind):
         gl.Date("x", bounds=("2020-01-01", "2020-01-10")),
     ],
 )
-def test_what_cannot_be_read_is_never_clamped(column):
+def test_unreadable_values_are_never_clamped(column):
     with pytest.raises(
         gl.errors.ReadError, match="column 'x' has gaps or unreadable cells, but may_be_missing is not true"
     ):
@@ -673,7 +673,7 @@ def test_names_that_a_reader_cannot_open_are_errors(here):
 
 
 @pytest.mark.parametrize("name", ["fake[1].parquet", "fake*.csv", "x=1/~.tsv", "fake?.csv.gz"])
-def test_what_is_written_has_the_name_that_was_asked_for(name, here):
+def test_a_written_file_has_the_requested_name(name, here):
     write_names(here / "fake1.parquet", [5])
     (here / name).parent.mkdir(exist_ok=True)
     before = set(here.rglob("*"))

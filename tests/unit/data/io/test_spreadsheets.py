@@ -210,7 +210,7 @@ def with_size(content, name, size):
     return content[: place + 24] + struct.pack("<I", size) + content[place + 28 :]
 
 
-def test_what_the_directory_of_an_archive_declares_decides_nothing(tmp_path):
+def test_ignores_the_sizes_that_an_archive_declares(tmp_path):
     path = tmp_path / "t.xlsx"
     pack(path, f'{ROWS}{" " * 100_000}<row r="1048576">{CORNER["as Excel writes it"]}</row>')
     honest = path.read_bytes()

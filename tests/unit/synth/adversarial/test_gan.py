@@ -55,7 +55,7 @@ def fit(name, folder, missing=None, *, rows=2_000, budget=None, **settings):
 
 
 @every_gan
-def test_what_is_released(name, tmp_path):
+def test_the_released_values(name, tmp_path):
     _, ledger = fit(name, tmp_path)
     released = [(entry.what, entry.mechanism["name"], entry.reads) for entry in ledger.entries]
     trainings = {
@@ -104,7 +104,7 @@ def test_nothing_public_follows_the_number_of_rows(name, tmp_path):
         mechanisms.append(
             [e.mechanism | {"clip": 0, "std": 0} for e in ledger.entries if e.mechanism["name"] != "DiscreteGaussian"]
         )
-    assert mechanisms[0] == mechanisms[1] == mechanisms[2]  # where gradients are cut follows from released laws
+    assert mechanisms[0] == mechanisms[1] == mechanisms[2]  # the clipping norm follows from released marginals
 
 
 # ------------------------------------------------------------------ what is learned
@@ -175,7 +175,7 @@ def test_weights_bring_pairs_closer_where_the_generator_fell_short(tmp_path):
 
 
 def unpaid(model, ledger):
-    """Whether a model carries a critic that no noise of its own ledger protects."""
+    """Whether a model has a critic that was not paid for in its ledger."""
     if model.critic is None:
         return False
     entry = {entry.number: entry for entry in ledger.entries}[model.critic.entry]

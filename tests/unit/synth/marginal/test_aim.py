@@ -17,7 +17,7 @@ from gapless.testing.noise import fixed_noise, no_noise
 from helpers.letters_tables import PAIRS, SCHEMA, fit, letters, table_of
 
 
-def test_what_the_choices_read_if_all_candidates_share_a_column(tmp_path):
+def test_the_columns_that_choices_read_if_all_candidates_share_one(tmp_path):
     """Pairs of x1 with others: a row without x1 is not read by any of them."""
     table = table_of(tmp_path)
     fit("aim", "observed", table, workload={("x0", "x1"): 1.0, ("x1", "x2"): 1.0})
@@ -199,7 +199,7 @@ def test_single_columns_as_a_workload_need_no_choice(tmp_path):
     assert [e.what for e in table.ledger.entries] == list(SCHEMA.names)
 
 
-def test_what_is_not_in_the_workload_is_measured_by_itself_only(tmp_path):
+def test_columns_outside_the_workload_are_measured_alone(tmp_path):
     table = table_of(tmp_path)
     fit("aim", "extended", table, workload={("x0", "x1"): 1.0})
     assert {e.what for e in table.ledger.entries if " × " in e.what} == {"x0 × x1"}
@@ -228,7 +228,7 @@ def test_one_marginal_in_two_orders_has_both_weights():
     assert doubled[(0, 1)] == 2 * doubled[(2, 3)]
 
 
-def test_what_the_model_cannot_follow_is_not_measured_a_third_time(tmp_path, monkeypatch):
+def test_a_marginal_that_the_model_cannot_fit_is_not_measured_a_third_time(tmp_path, monkeypatch):
     """With the pair x0 × x1, by far the worst described, reported as never reached by the fit."""
     plain = MarginalSelection.fit
 
@@ -280,7 +280,7 @@ def test_the_same_noise_gives_the_same_choices(tmp_path):
     assert found[0] == found[1]
 
 
-def test_what_is_always_measured_is_measured(tmp_path):
+def test_always_measures_the_named_columns(tmp_path):
     model = fit("aim", "extended", table_of(tmp_path), always=[("x2", "x0"), ("x0", "x1", "x2")])
     assert {(0, 2), (0, 1, 2)} <= {table.columns for table in model.measurements.tables}
     assert frozenset({0, 1, 2}) in model.measurements.jointly_measured(SCHEMA)
@@ -295,14 +295,14 @@ def test_what_is_always_measured_is_measured(tmp_path):
         ({"always": ["x0", "x1"]}, "always must be a list"),
     ],
 )
-def test_what_cannot_always_be_measured_is_refused_before_anything_is_spent(settings, error, tmp_path):
+def test_refuses_unmeasurable_columns_in_always_before_spending(settings, error, tmp_path):
     table = table_of(tmp_path)
     with pytest.raises(gl.errors.ModelError, match=error):
         gl.AIM(**settings).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
 
-def test_what_is_always_measured_is_paid_within_the_fit(tmp_path):
+def test_always_measured_columns_are_paid_within_the_fit(tmp_path):
     table = table_of(tmp_path)
     gl.AIM(always=[("x0", "x2")]).fit(table, spend=table.ledger.share("60%"))
     assert table.ledger.percentages()[0] == pytest.approx(60, abs=1e-6)

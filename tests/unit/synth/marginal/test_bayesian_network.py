@@ -1,4 +1,4 @@
-"""Bayesian networks against brute force: laws, marginals, samples, tables from noisy counts, files, refusals."""
+"""Bayesian networks against brute force: probabilities, marginals, samples, noisy tables, files, refusals."""
 
 from itertools import product
 
@@ -63,7 +63,7 @@ def test_marginals_with_impossible_cells():
 
 
 def test_samples_follow_the_enumerated_distribution(network):
-    """The whole joint within the multinomial law (false alarm 1e-6), and nearer to single columns than chance."""
+    """The whole joint within multinomial error (false alarm 1e-6), and nearer to single columns than chance."""
     rows = 60_000
     codes = network.sample(rows, np.random.default_rng(3)).astype(np.int64)
     counts = np.bincount(np.ravel_multi_index(codes.T, SIZES), minlength=joint(network).size)

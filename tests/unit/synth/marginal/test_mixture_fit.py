@@ -137,7 +137,7 @@ def test_a_fit_is_repeatable_and_reports_progress():
 
 
 def test_columns_that_decide_each_other_get_more_components():
-    """Forty cells that are copied cannot be told by twenty-five components."""
+    """Twenty-five components cannot represent forty copied cells."""
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 40, 20_000)
     found = fit_mixture((40, 40), tables_of(np.stack([cells, cells], axis=1), (40, 40), 5.0))
@@ -153,7 +153,7 @@ def test_tables_that_do_not_fit_are_unexplained(monkeypatch):
     assert fit_mixture((2, 2, 2), tables).unexplained
 
 
-def test_what_was_not_measured_is_uniform_and_independent():
+def test_unmeasured_columns_are_uniform_and_independent():
     found = fit_mixture((2, 3), [Measurement((0,), np.array([900.0, 100.0]), 1.0)]).filled
     assert found.marginal((0,)) == pytest.approx([0.9, 0.1], abs=0.01)
     assert found.marginal((0, 1)) == pytest.approx(np.outer([0.9, 0.1], np.full(3, 1 / 3)), abs=0.02)

@@ -75,7 +75,7 @@ def test_it_can_do_what_others_can():
 
 
 def test_samples_follow_the_enumerated_distribution():
-    """The whole joint within the multinomial law (false alarm 1e-6), and nearer to single columns than chance."""
+    """The whole joint within multinomial error (false alarm 1e-6), and nearer to single columns than chance."""
     model, rows = random_model(), 60_000
     codes = model.sample(rows, np.random.default_rng(3)).astype(np.int64)
     counts = np.bincount(np.ravel_multi_index(codes.T, SIZES), minlength=joint(model).size)
@@ -86,7 +86,7 @@ def test_samples_follow_the_enumerated_distribution():
 
 
 def test_small_samples_are_unbiased():
-    """Fewer rows than components, over and over: every component has its turn (false alarm 1e-6 by the normal law)."""
+    """With repeated samples of few rows, every component is drawn (false alarm 1e-6 by normal approximation)."""
     model, rows, times = random_model(components=7, seed=1), 3, 1_500
     rng = np.random.default_rng(5)
     seen = np.zeros(SIZES)
@@ -109,7 +109,7 @@ def test_few_rows(rows):
 
 
 def test_filling_is_bayes_by_enumeration():
-    """The law of the missing cells given the others, within the multinomial law (false alarm 1e-6 each)."""
+    """The distribution of the missing cells given the others, within multinomial error (false alarm 1e-6 each)."""
     model, rows = random_model(), 40_000
     whole, rng = joint(model), np.random.default_rng(1)
     for known in ({}, {0: 1}, {1: 2, 3: 0}, {0: 2, 1: 0, 3: 1}):

@@ -54,7 +54,7 @@ def test_without_noise_every_measurement_is_the_truth_brought_to_the_number_of_r
 
 @pytest.mark.parametrize("missing", ["observed", "complete-rows"])
 def test_noise_is_scaled_with_the_counts(missing, tmp_path):
-    """A marginal seen by a third of the rows has three times the noise of its own counts."""
+    """A marginal seen by a third of the rows has three times the noise of its counts."""
     table = table_of(tmp_path, budget=gl.Budget(100.0, 1e-6))
     selection = selection_of(table, missing)
     with no_noise():
@@ -253,7 +253,7 @@ def test_a_column_that_drives_gaps_does_not_attract_the_choice(method, missing, 
     assert first == "x1 × x2"
 
 
-# ------------------------------------------------------------------ what is told
+# ------------------------------------------------------------------ messages
 
 
 @pytest.mark.parametrize("method", METHODS)
