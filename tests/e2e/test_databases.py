@@ -220,7 +220,7 @@ PROBLEMS = {
     ),
     "SELECT * FROM nowhere": (gl.errors.ReadError, "names a table that is not there"),
     "SELECT nothing FROM people": (gl.errors.ReadError, "names a column that is not there"),
-    "SELECT * FORM people": (gl.errors.ReadError, "the query is not understood near letter"),
+    "SELECT * FORM people": (gl.errors.ReadError, "the query is not understood near character"),
     "SELECT * FROM pg_authid": (gl.errors.ReadError, "this user may not read"),
     "DELETE FROM people RETURNING *": (gl.errors.ReadError, "the query is not understood"),
 }
@@ -238,7 +238,7 @@ def test_engines_and_queries_that_do_not_fit_are_refused(url, tmp_path):
     given = {"protect": gl.Rows(1), "budget": BUDGET, "ledger": tmp_path / "x.ledger"}
     with pytest.raises(gl.errors.EngineError, match="no engine called 'postgres'\n  Try"):
         gl.read(url, SCHEMA, query=QUERY, engine="postgres", **given)
-    with pytest.raises(gl.errors.EngineError, match="the engine spark does not read this"):
+    with pytest.raises(gl.errors.EngineError, match="the engine spark does not read such data"):
         gl.read(url, SCHEMA, query=QUERY, engine="spark", **given)
     with pytest.raises(gl.errors.ReadError, match="a query is for a database"):
         gl.read(pl.DataFrame({"age": [1]}), SCHEMA, query=QUERY, **given)

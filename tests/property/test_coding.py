@@ -148,7 +148,7 @@ def test_no_cell_that_only_postgresql_holds_makes_reading_fail(kind, name, postg
     column = replace(column, outside="missing") if column.outside == "refuse" else column
     schema = gl.Schema("t", [column]).finest
     if name in (DATES if kind == "numeric" else NUMBERS):  # by the type, which is public
-        with pytest.raises(gl.errors.ReadError, match=f"'x' is a {column.kind}, but the data have it as a"):
+        with pytest.raises(gl.errors.ReadError, match=f"'x' has kind {column.kind} in the schema, but type"):
             Sql.read(PostgresSource(postgres, f"SELECT NULL::{kind} AS x"), schema)
         return
     cells = ", ".join(f"('{text}'::{kind})" for text in POSTGRES[kind])

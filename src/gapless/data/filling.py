@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
-from gapless.text import plural
 from gapless.types import Codes, Integers, all_trusted, is_trusted
 
 Chance: TypeAlias = Callable[[], NDArray[np.float64]]  # a fresh number from [0, 1) for every row, at each call
@@ -72,8 +71,9 @@ def check_distributions(schema: Schema, distributions: Sequence[NDArray[np.float
         fits = distribution.shape == (column.size,) and (distribution >= 0).all() and 0 < distribution.sum() < np.inf
         if not fits:
             raise SchemaError(
-                f"column {column.name!r} has {plural(column.size, 'observed cell')}, and its distribution does not fit",
-                hint="pass a probability for each cell",
+                f"the distribution of column {column.name!r} must have shape ({column.size},), no negative number "
+                f"and a positive, finite sum, got shape {distribution.shape}",
+                hint="pass a probability for each cell of the column",
             )
     return distributions
 
@@ -82,7 +82,7 @@ def trusted_model(model: Filler) -> Filler:
     """A copy of a model of this library, without foreign objects: foreign code would see every row."""
     if not (is_trusted(model) and is_trusted(model.filled)):
         raise ModelError(
-            "this model was neither fitted nor loaded here, and would see every row",
+            "this model was neither fitted nor loaded by gapless, and only such models may see private rows",
             hint=Hint("use ", Call("FromModel", Call("MST")))
             | Hint("use ", Call("FromModel", Call("load", "people.model"))),
         )
@@ -93,16 +93,16 @@ def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Seq
     """A copy of a distribution of this library, for the column at `place` given those at `others`."""
     if not all_trusted(filler):
         raise ModelError(
-            "this distribution is not of this library, and would see every row",
-            hint="pass a distribution that this library trained",
+            "this distribution is not of this library, and no other may see private rows",
+            hint="pass a distribution that gapless trained",
         )
     filler = filler.sanitized()  # so that no object that was put into it receives rows
     column, given = schema.columns[place], [schema.columns[other] for other in others]
     if filler.given != tuple(other.size for other in given) or filler.cells != column.size:
         names = ", ".join(repr(other.name) for other in given)
         raise ModelError(
-            f"this distribution of column {column.name!r} has other cells, or is given others than {names}",
-            hint="pass the columns that it was trained with",
+            f"this distribution was trained for other columns or cells than {column.name!r} given {names}",
+            hint="pass the columns that the distribution was trained with",
         )
     return filler
 

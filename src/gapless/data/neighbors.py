@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gapless.errors import Argument, Hint, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Column
-from gapless.text import check_one_of, nearest
+from gapless.text import check_one_of, listing, nearest
 from gapless.types import Codes, Integers, whole
 
 Scheme: TypeAlias = Literal["nearest", "mean", "majority"]
@@ -78,14 +78,15 @@ class Matching:
             check_one_of(name, getattr(self, name), known, error=SchemaError)
         if self.scheme == "nearest" and self.neighbors > 1:
             raise SchemaError(
-                f"the nearest row is one, not {self.neighbors}",
+                f'scheme = "nearest" takes 1 neighbor, got {self.neighbors}',
                 hint=Hint("pass ", Argument("scheme", "mean"))
                 | Hint("pass ", Argument("scheme", "majority"))
                 | Hint("pass ", Argument("neighbors", 1)),
             )
         if self.cover is not None and (odd := [name for name in self.cover if name not in self.on]):
             raise SchemaError(
-                f"cover has {odd[0]!r}, which is not matched on", hint=f"choose {nearest(odd[0], self.on)}"
+                f"cover has {odd[0]!r}, which is not matched on: cover may have only columns of on",
+                hint=f"choose {nearest(odd[0], self.on)}",
             )
 
     def check(self, schema: Schema, targets: Sequence[str]) -> None:
@@ -94,24 +95,28 @@ class Matching:
         schema.positions(targets)
         if not targets:
             raise SchemaError(
-                "no target column", hint=Hint("pass columns that may be missing as ", Argument("targets"))
+                "no target column: rows are matched to fill gaps in the columns of a question, and none was given",
+                hint="ask about a column that may be missing",
             )
         if both := sorted(set(self.on) & set(targets)):
-            raise SchemaError(f"{both[0]!r} is matched on and asked for", hint=Hint("leave it out of ", Argument("on")))
+            raise SchemaError(
+                f"column {both[0]!r} is matched on and asked for, but gaps of a column are filled from other columns",
+                hint=Hint(f"leave {both[0]!r} out of ", Argument("on")),
+            )
         if self.scheme == "majority" and len(targets) > 1:
             raise SchemaError(
-                f"a majority for {len(targets)} columns at once",
+                f'scheme = "majority" fills 1 column of a question, got {len(targets)}: {listing(targets)}',
                 hint=Hint("pass ", Argument("scheme", "nearest")) | Hint("pass ", Argument("scheme", "mean")),
             )
         chosen = [schema[name] for name in self.on]
         if wide := [column for column in chosen if column.extended_size > MOST_CELLS]:
             raise SchemaError(
-                f"column {wide[0].name!r} has {wide[0].extended_size} cells, too many to match on",
-                hint=f"declare fewer bins or levels, at most {MOST_CELLS}",
+                f"column {wide[0].name!r} has {wide[0].extended_size} cells, too many to match on (limit {MOST_CELLS})",
+                hint=Hint("use fewer bins or levels for the column") | Hint("leave it out of ", Argument("on")),
             )
         if math.prod(column.extended_size for column in chosen) > LARGEST_DOMAIN:
             raise SchemaError(
-                "the matching columns have too many combinations of cells",
+                f"the columns {listing(self.on)} have too many combinations of cells to match on",
                 hint=Hint("pass fewer columns as ", Argument("on")),
             )
 

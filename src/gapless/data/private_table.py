@@ -26,7 +26,7 @@ from gapless.privacy.grant import Grant
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed, gather, transform
 from gapless.schema import Schema
-from gapless.text import check_one_of
+from gapless.text import check_one_of, listing
 from gapless.types import Codes, Integers, is_trusted
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
@@ -148,7 +148,7 @@ class PrivateTable(Sealed):
         if isinstance(question, Sequence) and not isinstance(question, str):
             if not question:
                 raise QuestionError(
-                    "no question was asked", hint=Hint("ask ", Call("Mean", "income"), ", or several questions")
+                    "no question was asked", hint=Hint("ask ", Call("gapless.Mean", "income"), ", or several questions")
                 )
             for item in question:
                 check_question(item)
@@ -287,7 +287,7 @@ class PrivateTable(Sealed):
         if model.schema.finest.columns == self.schema.finest.columns:  # another release learned its bins
             return self.rebin(model.schema).fill_given(model).rebin(self.schema)
         raise SchemaError(
-            "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
+            "the model has other columns or cells than the table", hint="fit the model on a table with the same schema"
         )
 
     def fill_column(self, column: str, distribution: ColumnFiller, *, given: Sequence[str]) -> PrivateTable:
@@ -300,7 +300,7 @@ class PrivateTable(Sealed):
         (place,), others = self.schema.positions([column]), self.schema.positions(given)
         if any(self.schema.columns[other].gaps for other in others) and not self._is_filled:
             raise ModelError(
-                f"column {column!r} would be filled given columns that have gaps",
+                f"column {column!r} would be filled given {listing(given)}, but these columns must have no gaps",
                 hint=Hint("pass columns without gaps as ", Argument("given")),
             )
         filler = filling.trusted_column(distribution, self.schema, place, others)
@@ -392,7 +392,8 @@ def check_question(question: object) -> None:
         shown = repr(question) if isinstance(question, str | type) else f"a {type(question).__name__}"  # never a table
         raise QuestionError(
             f"{shown} is not a question",
-            hint=Hint("ask ", Call("Mean", "income")) | Hint("read text with ", Call("parse_question", "mean(income)")),
+            hint=Hint("ask ", Call("gapless.Mean", "income"))
+            | Hint("read text with ", Call("gapless.parse_question", "mean(income)")),
         )
 
 
@@ -402,7 +403,7 @@ def check_in_memory(table: PrivateTable, what: str) -> None:
     if not issubclass(engine, RowAccess):
         raise EngineError(
             f"{what} needs all rows in memory, but the engine {engine.__name__.lower()} does not hold them",
-            hint=Hint("pass ", Argument("engine", "memory"))
+            hint=Hint("read the table with ", Argument("engine", "memory"))
             | Hint("choose a treatment of gaps that needs only counts"),
         )
 

@@ -40,7 +40,7 @@ from gapless.data.row_contribution import (
     number_of_rows,
     plain_sum_distance,
 )
-from gapless.errors import Argument, Call, Hint, SchemaError
+from gapless.errors import Call, Hint, SchemaError
 from gapless.privacy.private import L1, LinfByGroup, Private, Smooth, gather, transform
 from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
@@ -65,8 +65,8 @@ class Bounds:
         """The grid has about 2^24 steps up to the larger bound."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise SchemaError(
-                f"low = {low} and high = {high} do not bound contributions, which must be finite",
-                hint=Hint("pass a finite ", Argument("low"), " below a finite ", Argument("high")),
+                f"low = {low} and high = {high} do not bound contributions: low must be below high, and both finite",
+                hint="pass a finite low that is below a finite high",
             )
         step = Fraction(2) ** (math.frexp(max(abs(low), abs(high)))[1] - _CONTRIBUTION_BITS)
         return cls(round(Fraction(low) / step), round(Fraction(high) / step), step)
@@ -183,10 +183,16 @@ def rank_scores(
     check_private(table, "rank_scores()")
     part, parts = int(quantile.numerator), int(quantile.denominator)  # plain: counts are multiplied by them
     counts_rows = (contribution.components, contribution.unit, contribution.signed) == (1, 1, False)
-    if not (counts_rows and 0 <= part <= parts <= MOST_QUANTILE_PARTS):
+    if not counts_rows:
         raise SchemaError(
-            "ranks are of rows that are counted once, and quantiles are fractions from 0 to 1",
-            hint=f"pass a contribution of 1 for each row, and a denominator of at most {MOST_QUANTILE_PARTS}",
+            "ranks are of rows that are counted once, but this contribution does not count rows",
+            hint="pass a contribution of 1 for each row",
+        )
+    if not 0 <= part <= parts <= MOST_QUANTILE_PARTS:
+        raise SchemaError(
+            f"a quantile must be a fraction from 0 to 1 with a denominator of at most {MOST_QUANTILE_PARTS}, "
+            f"got {part}/{parts}",
+            hint="pass a fraction such as 1/2",
         )
     names = _columns_read(table, contribution, sorted(contribution.needs), [column])
     observed = {name: table.schema[name].size for name in contribution.needs}
@@ -239,7 +245,10 @@ def hot_deck_sum(
     limit = whole("limit", limit, error=SchemaError, least=1)
     sizes = {name: schema[name].size for name in targets}
     if not sizes:
-        raise SchemaError("no column to fill", hint=Hint("use ", Call("plain_sum", ...), ", which fills nothing"))
+        raise SchemaError(
+            "no column to fill: a hot deck needs at least one",
+            hint=Hint("use ", Call("plain_sum", ...), ", which fills nothing"),
+        )
     matched = {name: bin_of_code(schema[name], (bins or schema)[name]) for name in cells}
 
     def total(engine: Engine) -> Integers:

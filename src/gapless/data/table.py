@@ -106,7 +106,9 @@ class Table:
         `compare` and its parts count rows by them, and files and frames have them as a column `weight`.
         """
         if WEIGHT in (*self.schema.names, *self.schema.ignore):
-            raise SchemaError(f"the schema already has a column {WEIGHT!r}", hint="rename this column")
+            raise SchemaError(
+                f"the schema already has a column {WEIGHT!r}", hint="rename the column in the schema and in the data"
+            )
         given = check_weights(self.rows, weights)
         given = given * (self.rows / given.sum()) if self.rows else given
         given.setflags(write=False)
@@ -119,7 +121,7 @@ class Table:
         """
         many = self.rows if rows is None else whole("rows", rows, error=ReadError)
         if not self.rows:
-            raise ReadError("there are no rows to draw from", hint="use a table with rows")
+            raise ReadError("the table has no rows to draw from", hint="use a table with at least one row")
         rng = np.random.default_rng(seed)
         below = np.cumsum(np.ones(self.rows) if self.weights is None else self.weights)
         points = (np.arange(many) + rng.random()) * (below[-1] / max(many, 1))
@@ -342,10 +344,14 @@ def check_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
         raise SchemaError("weights must be numbers", hint="pass one weight for each row") from None
     if given.shape != (rows,):
         raise SchemaError(
-            f"{plural(given.size, 'weight')} for {plural(rows, 'row')}", hint="pass one weight for each row"
+            f"{plural(given.size, 'weight')} for {plural(rows, 'row')}, but each row needs one weight",
+            hint="pass one weight for each row",
         )
-    if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
-        raise SchemaError("weights must be finite, not negative and not all zero", hint="pass weights of 0 or more")
+    odd = given[~(np.isfinite(given) & (given >= 0))]
+    if odd.size or (given.size and not given.any()):
+        found = f"{odd[0]:g}" if odd.size else "only zeros"
+        wrong = f"weights must be finite, not negative and not all zero, got {found}"
+        raise SchemaError(wrong, hint="pass weights of 0 or more, at least one of them above 0")
     return given
 
 
@@ -425,7 +431,8 @@ def _system_error(error: Exception) -> OSError:
 def check_ending(path: Path) -> None:
     """Refuse a file name whose ending does not say what kind of file to write."""
     if not (_is_parquet(path) or path.name.lower().endswith(TEXT_ENDINGS)):
-        raise ReadError(f"{path}: unknown ending", hint=f"use one of {listing(TEXT_ENDINGS)}, .parquet")
+        wrong = f"{path}: unknown ending, which decides the format to write"
+        raise ReadError(wrong, hint=f"use one of {listing(TEXT_ENDINGS)}, .parquet")
 
 
 def _to_text(series: pl.Series, column: Column) -> pl.Series:

@@ -77,7 +77,9 @@ def teacher_rows(
     _check(table, program, "teacher_rows()")
     places = table.schema.positions(table.schema.names)
     sizes = [c.size if table.is_filled else c.extended_size for c in table.schema.columns]
-    with _dry_run(sizes, hint="pass an ensemble for the schema of the table; it takes gaps as separate codes"):
+    with _dry_run(
+        sizes, hint="pass an ensemble made for the schema of this table, in which each kind of gap is a further code"
+    ):
         program.summarize(_largest_codes(sizes, 1), np.zeros(1, dtype=np.int64))  # one made-up row
     return _seal_for_sampling(table, lambda engine: TrainingRows(program, engine, places, progress), table._required)  # noqa: SLF001 same package
 
@@ -112,15 +114,18 @@ def training_rows(
     ]
     with _dry_run(
         sizes,
-        hint=Hint("pass a program that takes gaps as further codes, except in the columns of ", Argument("needs")),
+        hint=Hint(
+            "pass a program for these columns; each kind of gap is a further code, except in ", Argument("needs")
+        ),
     ):
         gradients = program.gradients(program.start(), Block(_largest_codes(sizes, BLOCK), BLOCK))
         gradients.squared_norms()
         length = gradients.integer_total(np.ones(BLOCK)).size
     if length != program.numbers:
         raise ModelError(
-            f"a gradient has {length} numbers, but the program declares {program.numbers}",
-            hint="declare the number of all parameters as numbers",
+            f"the program declares {program.numbers} as its number of parameters, but a gradient has {length}",
+            hint=Hint("pass a program with ", Argument("numbers", length))
+            | Hint("use gradients with one number for each declared parameter"),
         )
 
     def rows(engine: Engine) -> TrainingRows[Program[S]]:
@@ -155,8 +160,8 @@ def _check(table: PrivateTable, program: object, caller: str) -> None:
     check_private(table, caller)
     if not all_trusted(program):
         raise ModelError(
-            "this program, or a part of it, is not of this library, and would see rows",
-            hint="use a program of gapless.model.neural with layers of this module",
+            "this program, or a part of it, is not of this library, and no other may see private rows",
+            hint="use a program of gapless.model.neural with layers of the same module",
         )
 
 
@@ -178,4 +183,5 @@ def _dry_run(sizes: Sequence[int], *, hint: str) -> Iterator[None]:
             yield
     except (IndexError, ValueError) as error:
         taken = ", ".join(map(str, sizes))
-        raise ModelError(f"this program does not take columns of {taken} codes: {error}", hint=hint) from None
+        wrong = f"the program fails for columns whose numbers of codes are {taken}, as in this table"
+        raise ModelError(f"{wrong} ({error})", hint=hint) from None

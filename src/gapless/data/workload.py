@@ -29,7 +29,6 @@ from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.private import L1, Columns, Linf, Private, transform
 from gapless.schema.schema import Constraint
-from gapless.text import plural
 from gapless.types import Floats, Integers, whole
 
 Marginals: TypeAlias = Sequence[tuple[int, ...]]  # columns, by position
@@ -110,7 +109,7 @@ class Workload:
         for candidate, p in zip(candidates, copies, strict=True):
             if p.shape != self._shapes[candidate]:
                 raise ModelError(
-                    f"a distribution of shape {p.shape} does not have the shape of its marginal",
+                    f"the probabilities of a marginal have shape {p.shape}, but must have {self._shapes[candidate]}",
                     hint=f"pass an array of shape {self._shapes[candidate]}, one probability for each cell",
                 )
         return candidates, copies
@@ -126,7 +125,8 @@ class Workload:
         # Copies: the distance is declared from the same numbers that are used later.
         weights, offsets = np.array(weights, dtype=np.float64), np.array(offsets, dtype=np.float64)
         if not (weights >= 0).all():
-            raise ModelError("a weight of the workload is negative", hint="pass weights of 0 or more")
+            wrong = f"weights of a workload must be 0 or more, got {weights.min():g}"
+            raise ModelError(wrong, hint="pass weights of 0 or more")
 
         def scores(counts: Sequence[Integers]) -> Floats:
             weighted: Floats = weights * (np.array(list(misfits(counts))) - offsets)
@@ -166,8 +166,8 @@ class Views:
             in_range = codes.shape == (column.extended_size,) and 0 <= codes.min() <= codes.max() < column.extended_size
             if not in_range or (codes[column.size :] < size).any():
                 raise ModelError(
-                    f"column {column.name!r}: these codes do not keep observed cells and gaps apart",
-                    hint="pass one code for each cell, those of gaps above all others",
+                    f"the codes for column {column.name!r} do not keep observed cells and gaps apart",
+                    hint="pass one code for each cell, with those of gaps above all others",
                 )
             observed.append(size)
 
@@ -286,11 +286,13 @@ def grouped_counts(
     counts = table.marginal(column, rows=rows)
     size = table.schema[column].extended_size if rows == "extended" else table.schema[column].size
     groupings = [np.array(groups, dtype=np.int64) for groups in groupings]  # plain copies that no caller can change
-    if any(groups.shape != (size,) or groups.min(initial=0) < 0 for groups in groupings):
-        raise SchemaError(
-            f"column {column!r} has {plural(size, 'cell')}, and its groups do not match them",
-            hint="pass one group number, not negative, for each cell",
-        )
+    for groups in groupings:
+        if groups.shape != (size,) or groups.min(initial=0) < 0:
+            found = f"{groups.size}" if groups.shape != (size,) else f"the integer {groups.min()}"
+            raise SchemaError(
+                f"the groups of column {column!r} must be {size} integers of 0 or more, one for each cell, got {found}",
+                hint="pass the number of a group for each cell of the column",
+            )
 
     def sums(cells: Integers, groups: Integers) -> Integers:
         return np.bincount(groups, weights=cells).astype(np.int64)

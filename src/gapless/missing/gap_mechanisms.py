@@ -59,7 +59,9 @@ class GapMechanism(ABC):
         if isinstance(self.rates, Mapping):
             schema.positions(self.rates)
         if [(c.name, c.size) for c in reference.schema.columns] != [(c.name, c.size) for c in schema.columns]:
-            raise SchemaError("the reference has other columns or cells", hint="read both with the same schema")
+            raise SchemaError(
+                "the reference has other columns or cells than the table", hint="read both with the same schema"
+            )
         rng = np.random.default_rng(secrets.randbits(64) if seed is None else whole("seed", seed, error=SchemaError))
         rates = np.array([_rate_of(self.rates, name) for name in schema.names])
         return self._draw(table, reference, rates, rng) & _observed(table)
@@ -141,12 +143,13 @@ class MAR(ValueDrivenGaps):
         drivers = _driving_columns(self.observed, self.rates, table.schema, rng)
         if isinstance(self.rates, Mapping) and (both := [table.schema.names[c] for c in drivers if rates[c] > 0]):
             raise SchemaError(
-                f"the column {both[0]!r} stays observed and has a rate",
-                hint="remove its rate, or remove it from the observed columns",
+                f"the column {both[0]!r} stays observed and has a rate, but observed columns have no gaps",
+                hint=Hint(f"remove the rate of {both[0]!r}") | Hint(f"remove {both[0]!r} from ", Argument("observed")),
             )
         if not drivers:
             raise SchemaError(
-                "no column stays observed to drive the gaps", hint="leave a column without a rate, or use MCAR"
+                "no column stays observed, but gaps that are MAR depend on an observed column",
+                hint="leave a column without a rate, or use MCAR",
             )
         rates[list(drivers)] = 0.0
         return _logistic(table, reference, rates, dict.fromkeys(range(len(rates)), drivers), rng)
@@ -175,12 +178,12 @@ class MNAR(ValueDrivenGaps):
     def __post_init__(self) -> None:
         ValueDrivenGaps.__post_init__(self)
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
-        check_one_of("MNAR", self.how, ("logistic", "self", "quantile"), error=SchemaError)
+        check_one_of("MNAR mechanism", self.how, ("logistic", "self", "quantile"), error=SchemaError)
         number("quantile", self.quantile, 0, 0.5, "(]", error=SchemaError, example=0.25)
         highest = max(self.rates.values(), default=0.0) if isinstance(self.rates, Mapping) else self.rates
         if self.how == "quantile" and highest > 2 * self.quantile:
             raise SchemaError(
-                f"a rate of {highest:g} does not fit into two tails of {self.quantile:g}",
+                f"a rate of {highest:g} does not fit into two tails of {self.quantile:g}: it must be at most their sum",
                 hint=Hint("pass ", Argument("quantile", min(0.5, highest / 2)), " or more")
                 | Hint("pass a smaller ", Argument("rate")),
             )
@@ -265,8 +268,8 @@ def _checked_share(name: str, share: Any) -> Any:
     if names and all(isinstance(column, str) for column in names):
         return tuple(share)
     raise SchemaError(
-        f"{name} = {share!r}",
-        hint=Hint("pass a share of the columns, ", Argument(name, 0.5)) | Hint("pass a list of their names"),
+        f"{name} = {share!r}, but {name} must be a number between 0 and 1, or a list of columns",
+        hint=Hint("pass a share of the columns, ", Argument(name, 0.5)) | Hint("pass a list of names of columns"),
     )
 
 

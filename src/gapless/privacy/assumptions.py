@@ -64,7 +64,8 @@ class MCAR:
             )
         if not 0 <= self.failure < 1:
             raise BudgetError(
-                f"failure must be a probability below 1, got {self.failure}", hint="pass 0 for public rates"
+                f"failure must be a number from 0 on and below 1, got {self.failure}",
+                hint=Hint("pass ", Argument("failure", 0.0), " if the rates are public"),
             )
 
     def __eq__(self, other: object) -> bool:
@@ -140,7 +141,8 @@ def check_assumption(assumption: object) -> None:
     """Refuse an object that is not an assumption about gaps."""
     if not isinstance(assumption, MCAR | MissingAtLeast):
         raise BudgetError(
-            f"{assumption!r} is no assumption about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2}))
+            f"{assumption!r} is no assumption about gaps, such as MCAR or MissingAtLeast",
+            hint=Hint("pass ", Call("MCAR", {"income": 0.2})),
         )
 
 
@@ -165,7 +167,10 @@ def named_rates(assumption: Assumption) -> Mapping[str, float]:
             hint=Hint("name the columns: ", Call("MCAR", {"income": 0.2})),
         )
     if always := [column for column, rate in assumption.rates.items() if rate == 1]:
-        raise BudgetError(f"{always[0]!r} has rate 1: it is always missing", hint="leave it out of the rates")
+        raise BudgetError(
+            f"the rate of gaps in {always[0]!r} must be below 1, got {assumption.rates[always[0]]:g}",
+            hint=f"pass a rate below 1 for {always[0]!r}, or leave the column out to assume no gaps in it",
+        )
     return assumption.rates
 
 

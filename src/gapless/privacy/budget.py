@@ -47,7 +47,9 @@ class Loss:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.value) and self.value >= 0):
-            raise BudgetError(f"a loss must be finite and at least 0, got {self.value}", hint="pass a number from 0 on")
+            raise BudgetError(
+                f"a loss must be finite and at least 0, got {self.value}", hint="pass a finite number of 0 or more"
+            )
 
     def _value_at_this_order(self, other: Loss) -> float:
         if not isinstance(other, Loss) or other.order != self.order:
@@ -134,7 +136,8 @@ class Budget:
             capacity -= 10 * ROUNDING * (1 + capacity)  # `GroundTruthFilter` rounds prices up by less than this
         if not capacity > 0:
             raise BudgetError(
-                f"a budget of {self} is too small to release anything", hint="choose a larger epsilon, such as 1"
+                f"a budget of {self} is too small to release anything",
+                hint=Hint("choose a larger ", Argument("epsilon"), ", such as 1"),
             )
         return Loss(capacity, self.order)
 

@@ -50,7 +50,8 @@ class Grant:
         """Move a part of this grant to another one, as its `spend=`."""
         if not spend.fits_in(self._left):
             raise BudgetError(
-                f"{self.to}: a part of this grant is larger than what is left of it",
+                f"{self.to}: a part of {self._ledger.percent(spend)} of the budget was asked of this grant, "
+                f"but {self._ledger.percent(self._left)} of it is left",
                 hint=Hint("pass a larger ", Argument("spend")),
             )
         self._left -= spend
@@ -83,7 +84,9 @@ class Grant:
         """
         requests, source = list(requests), noise.current()
         if not all(type(request) is Request for request in requests):  # a subclass could state another loss
-            raise BudgetError("a plan needs objects of the class Request", hint="pass such objects")
+            odd = next(type(request).__name__ for request in requests if type(request) is not Request)
+            wrong = f"a plan needs objects of the class Request, got a {odd}"
+            raise BudgetError(wrong, hint="pass one Request for each release")
         price = self._ledger.price(requests, together=together, after=self._priced_after)
         if not price.total.fits_in(self._left):
             raise BudgetError(
@@ -188,7 +191,10 @@ class Plan:
                     hint="use the plan in the process that made it",
                 )
             if len(values) > len(self._waiting):
-                raise BudgetError("all releases of this plan were already made", hint="add this release to the plan")
+                raise BudgetError(
+                    "all releases of this plan were already made",
+                    hint="add a request for this release when you make the plan",
+                )
             for value, (planned, _) in zip(values, self._waiting, strict=False):
                 if (planned.distance, planned.reads) != (value.distance, value.reads):
                     raise BudgetError(

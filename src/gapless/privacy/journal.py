@@ -46,6 +46,9 @@ _NUMBER_KINDS = "iufb"  # of numpy's types, those of numbers
 _NUMBER_TYPE = re.compile(rf"[<>=|][{_NUMBER_KINDS}]\d{{1,2}}")
 _COMPARED_FIELDS = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together")  # of an entry
 _CONTINUE_HINT = "run the same call as before on the same machine, or start a new run with another journal"
+_RESTORE_HINT = (
+    "restore the latest copy of this journal, or start a new run with another one; what was charged stays spent"
+)
 
 
 class JournalFile:
@@ -63,7 +66,8 @@ class JournalFile:
         try:
             return read_descriptor(self._descriptor, MAX_BYTES)
         except ValueError:
-            raise ReadError(f"{self.path} is larger than {MAX_BYTES >> 30} GB", hint="use one file per run") from None
+            wrong = f"{self.path} is larger than {MAX_BYTES >> 30} GB, the limit for the journal of a run"
+            raise ReadError(wrong, hint="use a new file as the journal of each run") from None
 
     def flush(self) -> None:
         """Flush the content to the disk."""
@@ -88,7 +92,7 @@ class JournalFile:
                 raise
             raise ReadError(
                 f"cannot write {self.path}: {error.strerror}",
-                hint="remove files to make space on the disk; what was charged stays spent",
+                hint="check that the disk has space and that you can write to the file; what was charged stays spent",
             ) from None
 
     def discard(self) -> None:
@@ -133,7 +137,9 @@ def open_journal_file(path: str | Path) -> Iterator[JournalFile]:
         try:
             descriptor = os.open(real, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
         except OSError as error:
-            raise ReadError(f"cannot open {path}: {error.strerror}", hint="choose another folder") from None
+            raise ReadError(
+                f"cannot open {path}: {error.strerror}", hint="choose a folder that exists and that you can write to"
+            ) from None
         with locked(descriptor, real) as is_there:
             if not is_there:
                 continue
@@ -162,7 +168,7 @@ class Journal:
             self.run = str(lines[0]["run"]) if lines else secrets.token_hex(16)
             self._granted, self._priced_after, self._answers = _parse_lines(lines[1:])
         except (ValueError, TypeError, LookupError, OverflowError):
-            raise ReadError(f"{file.path} was changed", hint=_CONTINUE_HINT) from None
+            raise ReadError(f"{file.path} was changed since its run wrote it", hint=_RESTORE_HINT) from None
         self._lock = threading.Lock()
         self._ended = False
         self._length, self._hash = len(content), hashlib.sha256(content)
@@ -176,7 +182,7 @@ class Journal:
         charged = [entry for entry in ledger.entries if entry.run == self.run]
         self._batches = [list(batch) for _, batch in groupby(charged, key=lambda entry: entry.batch)]
         if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
-            raise ReadError(f"{file.path} has answers without an entry in the ledger", hint=_CONTINUE_HINT)
+            raise ReadError(f"{file.path} has answers without an entry in the ledger", hint=_RESTORE_HINT)
         self._batches_done = 0
         self.is_resumed = bool(self._batches)
         # Written with the first charge. Before it there is nothing to resume.
@@ -193,7 +199,7 @@ class Journal:
         if not self._batches:
             return None
         if self._batches_done not in self._priced_after:
-            raise ReadError(f"{self._file.path} was changed", hint=_CONTINUE_HINT)
+            raise ReadError(f"{self._file.path} was changed since its run wrote it", hint=_RESTORE_HINT)
         return self._priced_after[self._batches_done]
 
     def next_grant(self, to: str) -> Loss | None:
@@ -358,7 +364,7 @@ def _read_lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list
         start, written = header.removesuffix("}").encode(), text.rstrip(b"\0")  # zeros come from a power failure
         is_journal = start.startswith(written) or written.startswith(start)  # the token of the run follows
     if not is_journal:
-        raise ReadError(f"{file.path} is not a journal", hint="use a separate file for each run")
+        raise ReadError(f"{file.path} is not a journal", hint="choose a path at which there is no file")
     if lines and {name: lines[0].get(name) for name in head} != json.loads(header):
         raise ReadError(f"{file.path} was started under another ledger, or by another call", hint=_CONTINUE_HINT)
     return content, lines

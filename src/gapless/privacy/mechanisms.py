@@ -91,7 +91,7 @@ def _check_positive(name: str, value: float) -> float:
     if not 0 < plain <= LARGEST:
         raise BudgetError(
             f"{name} must be in (0, 2^{math.log2(LARGEST):g}], got {plain:g}",
-            hint="choose another share of the budget, or another epsilon",
+            hint=Hint("choose another ", Argument("spend")) | Hint("choose another ", Argument("epsilon")),
         )
     return plain
 

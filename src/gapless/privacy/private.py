@@ -148,8 +148,8 @@ class Private(Sealed, Generic[T_co, D_co]):
     def _check(self, key: Key) -> None:
         if key is not self.__key:
             raise SealedError(
-                "this value belongs to another ledger",
-                hint=Hint("use ", Argument("spend"), " of the ledger of the table it came from"),
+                "this value belongs to another ledger, which has to pay for it",
+                hint=Hint("pass a ", Argument("spend"), " from the ledger of the table that the value came from"),
             )
 
     def _open(self, key: Key) -> T_co:
@@ -168,7 +168,8 @@ def describe_reads(reads: Columns | None) -> str:
 def check_sealed(value: object, key: Key) -> None:
     """Refuse a value that this key does not open. Only the exact class: a subclass could override `_check`."""
     if type(value) is not Private:
-        raise SealedError(f"a {type(value).__name__} is not a sealed value", hint="pass a value of this ledger's table")
+        wrong = f"a {type(value).__name__} is not a sealed value, and only those are released"
+        raise SealedError(wrong, hint="pass a value that was computed from the private table of this ledger")
     value._check(key)  # noqa: SLF001 same module
 
 

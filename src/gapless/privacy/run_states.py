@@ -79,7 +79,12 @@ def _last_state(descriptor: int, path: Path, run: str) -> RunState:
     try:
         text = read_descriptor(descriptor, MAX_BYTES)
     except ValueError:
-        raise LedgerError(f"{path} is larger than 1 GB", hint="remove it if no stopped run is left") from None
+        wrong = f"{path} is larger than 1 GB, the limit for this record of how far interrupted runs have come"
+        hint = (
+            "run each interrupted command again until it ends and its journal, such as released.journal, is gone; then "
+            "remove this file, because it serves only to notice an old copy of a journal"
+        )
+        raise LedgerError(wrong, hint=hint) from None
     whole = text[: text.rfind(b"\n") + 1]  # the answer of an incomplete line was never returned
     os.ftruncate(descriptor, len(whole))
     state = RunState()
@@ -92,6 +97,7 @@ def _last_state(descriptor: int, path: Path, run: str) -> RunState:
                 state = RunState(int(content["length"]), str(content["digest"]))
     except (ValueError, TypeError, KeyError):
         raise LedgerError(
-            f"{path} was changed", hint="restore it from a backup; runs that were stopped cannot be resumed without it"
+            f"{path} was changed, and it records how far interrupted runs have come",
+            hint="restore the file from a backup; until then no run under this ledger can be resumed",
         ) from None
     return state

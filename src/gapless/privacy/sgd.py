@@ -243,7 +243,8 @@ def least_noise(build: Callable[..., M], loss: Loss, distance: Sampled, most: fl
 
     if not fits(most):
         raise BudgetError(
-            "this share of the budget is too small for training", hint=Hint("pass a larger ", Argument("spend"))
+            "this spend is too small for training: even the most noise would cost more",
+            hint=Hint("pass a larger ", Argument("spend")),
         )
     low, high = math.log(2.0**-10), math.log(most)
     while high - low > 1e-12:  # the loss falls as noise grows

@@ -76,7 +76,7 @@ class SmoothCauchy(RecordedMechanism):
         if not (0 < self.alpha < math.inf and 0 < self.grid < math.inf):
             raise BudgetError(
                 f"alpha and grid must be positive and finite, got {self.alpha} and {self.grid}",
-                hint="pass positive, finite numbers",
+                hint="pass two finite numbers above 0",
             )
 
     @property

@@ -85,7 +85,7 @@ class GapDefinitions:
         known = {**self.stated, **self.reading} if self.stated else {}
         for column in rates if known and isinstance(rates, Mapping) else ():
             if column not in known:
-                raise SchemaError(f"no column {column!r} in {where}", hint=nearest(column, known))
+                raise SchemaError(f"no column {column!r} in {where}", hint=f"use {nearest(column, known)}")
 
     def remarks(self) -> tuple[str, ...]:
         """Sentences on what weakens the guarantee for the complete data; usually none."""

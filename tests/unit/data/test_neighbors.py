@@ -54,7 +54,7 @@ def test_distances_are_whole_numbers_and_other_columns_differ_or_not():
     [
         ({"on": "size"}, "is not a list of columns"),
         ({"on": ()}, "no column to compare"),
-        ({"on": ("size",), "neighbors": 2}, "the nearest row is one"),
+        ({"on": ("size",), "neighbors": 2}, 'scheme = "nearest" takes 1 neighbor'),
         ({"on": ("size",), "scheme": "median"}, "no scheme called 'median'"),
         ({"on": ("size",), "cover": ("sex",)}, "which is not matched on"),
     ],
@@ -67,7 +67,7 @@ def test_refuses_invalid_matchings(given, wrong):
 def test_a_target_is_not_matched_on_and_a_majority_is_of_one_column():
     with pytest.raises(SchemaError, match="is matched on and asked for"):
         Matching(on=("x",)).check(SCHEMA, ["x"])
-    with pytest.raises(SchemaError, match="a majority for 2 columns"):
+    with pytest.raises(SchemaError, match='scheme = "majority" fills 1 column'):
         Matching(on=("sex",), neighbors=3, scheme="majority").check(SCHEMA, ["x", "size"])
 
 

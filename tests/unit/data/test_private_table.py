@@ -164,7 +164,7 @@ def test_a_distribution_is_checked_as_it_is_used(kind, table):
         shape = (2, 3)  # in truth one cell, which would be counted for each of six
 
     workload = Workload(table, [(0, 1)], rows="observed")
-    with pytest.raises(gl.errors.ModelError, match="shape of its marginal"):
+    with pytest.raises(gl.errors.ModelError, match="the probabilities of a marginal have shape"):
         getattr(workload, kind)([(0, 1)], [np.ones((1, 1)).view(Lying)], np.ones(1), np.zeros(1))
 
 
@@ -265,7 +265,7 @@ def test_only_a_model_of_ours_is_taken_to_fill_gaps(kind, table):
     spy = kind()
     with pytest.raises(gl.errors.ModelError, match="must be a fitted model"):
         gl.missing.FromModel(spy)
-    with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded here"):
+    with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
         table.fill_given(spy)
     assert not spy.seen
 
@@ -275,9 +275,9 @@ def test_no_part_of_a_model_that_fills_gaps_is_foreign(table, tmp_path):
     changed = replace(model, filled=spy)
     subclass = SpyModel(model.schema, model.filled, model.gapped, model.total, model.facts)
     for planted in (changed, subclass):
-        with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded here"):
+        with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
             table.fill_given(planted)
-    with fixed_noise(1), pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded here"):
+    with fixed_noise(1), pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
         gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(changed))).fit(table, spend=table.ledger.left)
     assert not spy.seen
     assert not table.ledger.entries
@@ -337,7 +337,7 @@ def test_checks_the_result_of_a_foreign_synthesizer(table):
         def fit(self, table, *, spend):
             return spy
 
-    with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded here"):
+    with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
         gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(Planted()))).fit(table, spend=table.ledger.left)
     assert not spy.seen
 
@@ -442,7 +442,7 @@ def test_the_parts_of_a_rank_are_plain_numbers(tmp_path):
 def test_a_quantile_must_be_a_fraction_from_0_to_1(wrong, tmp_path):
     table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
     share = SimpleNamespace(numerator=wrong[0], denominator=wrong[1])
-    with pytest.raises(gl.errors.SchemaError, match="quantiles are fractions from 0 to 1"):
+    with pytest.raises(gl.errors.SchemaError, match="a quantile must be a fraction from 0 to 1"):
         rank_scores(table, gl.Median("age").compile(table.schema).contribution, "age", quantile=share, shifts=[0])
 
 

@@ -45,7 +45,7 @@ def test_codes_are_kept_small():
 
 
 def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(gl.errors.ReadError, match=r"t\.xlsx: unknown ending\n  Try: use one of \.csv"):
+    with pytest.raises(gl.errors.ReadError, match=r"t\.xlsx: unknown ending, .*\n  Try: use one of \.csv"):
         TABLE.write(tmp_path / "t.xlsx")
     assert list(tmp_path.iterdir()) == []
 
@@ -435,8 +435,8 @@ def test_parts_have_the_values_of_the_whole(drawn):
     assert list(drawn) == whole.to_dicts()
 
 
-def test_refuses_invalid_parts(drawn):
-    with pytest.raises(gl.errors.SchemaError, match=r"no column 'ages' in the schema\n  Try: name age"):
+def test_what_is_no_part_is_refused(drawn):
+    with pytest.raises(gl.errors.SchemaError, match=r"no column 'ages' in the schema\n  Try: use age"):
         drawn["ages"]
     for key in (0, 1.5, None, ["age", 1], np.array([0])):
         with pytest.raises(gl.errors.SchemaError, match=r"has no part .*\n  Try: use table\[\"age\"\] for a column"):

@@ -121,7 +121,7 @@ def test_weights_that_are_negative_or_no_numbers(weights, misfit, tmp_path):
 @pytest.mark.parametrize("misfit", ["misfit", "conditional_misfit"])
 def test_probabilities_of_another_shape(misfit, tmp_path):
     _, load = workload(tmp_path, "extended")
-    with pytest.raises(ModelError, match="shape of its marginal"):
+    with pytest.raises(ModelError, match="the probabilities of a marginal have shape"):
         getattr(load, misfit)([(0, 1)], [np.full((2, 4), 1 / 8)], np.ones(1), np.zeros(1))
 
 

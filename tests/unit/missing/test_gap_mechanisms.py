@@ -140,7 +140,7 @@ def test_an_empty_table_and_columns_of_one_level(kind):
         (lambda: gl.MCAR(0.1, columns="both"), "columns must be .*, got 'both'"),
         (lambda: gl.MAR(0.1, observed=1.0), "observed = 1.0"),
         (lambda: gl.MAR(0.1, observed="age"), "observed = 'age'"),
-        (lambda: gl.MNAR(0.1, how="odd"), "no MNAR called 'odd'"),
+        (lambda: gl.MNAR(0.1, how="odd"), "no MNAR mechanism called 'odd'"),
         (lambda: gl.MNAR(0.1, quantile=0.6), "quantile = 0.6"),
         (lambda: gl.MNAR(0.6, how="quantile"), "does not fit into two tails"),
         (lambda: gl.MCAR({"agee": 0.1}).mask(people()), "no column 'agee'"),

@@ -26,7 +26,7 @@ def test_rates_are_probabilities(kind, rates):
 
 @pytest.mark.parametrize("kind", [gl.MCAR, gl.privacy.MissingAtLeast])
 def test_a_column_that_is_always_missing_gives_no_figure(kind):
-    with pytest.raises(BudgetError, match="'a' has rate 1: it is always missing"):
+    with pytest.raises(BudgetError, match="the rate of gaps in 'a' must be below 1, got 1"):
         gl.privacy.ground_truth([(0.1, {"a"})], kind({"a": 1.0}))
 
 

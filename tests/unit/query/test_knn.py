@@ -122,7 +122,7 @@ def test_matching_that_makes_no_sense_is_refused():
     for make, expected in (
         (lambda: gl.Knn(on="place"), "a list of columns"),
         (lambda: gl.Knn(on=[]), "no column to compare rows on"),
-        (lambda: gl.Knn(on=["place"], neighbors=3), "the nearest row is one"),
+        (lambda: gl.Knn(on=["place"], neighbors=3), 'scheme = "nearest" takes 1 neighbor'),
         (lambda: gl.Knn(on=["place"], scheme="median", neighbors=3), "no scheme called 'median'"),
         (
             lambda: gl.query.preview(

@@ -65,15 +65,18 @@ class Files:
         for path in paths:
             source.check_exists(path)
             if not path.name.lower().endswith((*source.TEXT_ENDINGS, *source.PARQUET_ENDINGS)):
-                known = listing(source.TEXT_ENDINGS)
-                hint = Hint(f"use one of: {known}, .parquet") | Hint("pass ", Argument("engine", "memory"))
-                raise ReadError(f"{path}: not read from the disk", hint=hint)
+                known = f"{listing(source.TEXT_ENDINGS)}, .parquet"
+                hint = Hint("pass ", Argument("engine", "memory")) | Hint("use a file in one of these formats")
+                raise ReadError(f"{path} cannot be read from the disk, which needs one of: {known}", hint=hint)
         if by_duckdb:
             _duckdb()
         try:
             stamps = {path: _stamp(path) for path in paths}
         except OSError as error:
-            raise ReadError(f"cannot read {data}: {error.strerror}", hint="pass files that you may read") from None
+            raise ReadError(
+                f"cannot read {data}: {error.strerror}",
+                hint="check that the files are there and that you may read them",
+            ) from None
         return cls(data, schema, encoding or schema.encoding or "utf-8", by_duckdb, stamps)
 
     def check_unchanged(self) -> None:
@@ -192,8 +195,8 @@ def _duckdb_name(path: Path, connection: Any) -> str:
         found = connection.execute("FROM glob(?)", [name]).fetchall()
         if len(found) == 1 and path.samefile(found[0][0]):
             return name
-    hint = Hint("rename the file") | Hint("pass ", Argument("engine", "disk"))
-    raise ReadError(f"DuckDB does not take the name {path} literally", hint=hint)
+    hint = Hint("rename the file to letters and digits") | Hint("pass ", Argument("engine", "disk"))
+    raise ReadError(f"DuckDB does not take the name {path} literally, but as a pattern", hint=hint)
 
 
 def _duckdb_frames(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:

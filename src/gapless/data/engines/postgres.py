@@ -193,8 +193,10 @@ class PostgresSource:
         version = self._connection.info.server_version // 10_000
         encoding = self._connection.info.parameter_status("server_encoding")
         if version < OLDEST or encoding != "UTF8":
-            wrong = f"the server is PostgreSQL {version} and keeps text as {encoding}"
-            raise ReadError(wrong, hint=f"use PostgreSQL {OLDEST} or newer, with a database in UTF8")
+            wrong = (
+                f"the server must be PostgreSQL {OLDEST} or newer with text in UTF8, but is {version} with {encoding}"
+            )
+            raise ReadError(wrong, hint="use another server, or save the table as a .parquet file and pass that")
         header = self._connection.execute(f"SELECT * FROM ({self._query}\n) AS said LIMIT 0").description or []
         types = self._connection.execute(
             "SELECT oid, CASE typtype WHEN 'e' THEN 'text' ELSE typname END FROM pg_type WHERE oid = ANY(%s)",
@@ -231,11 +233,13 @@ class PostgresSource:
         state = str(error.sqlstate or "")
         if state == "42601":
             place = error.diag.statement_position
-            where = "" if place is None else f" near letter {max(1, int(place) - len('SELECT * FROM ('))}"
+            where = "" if place is None else f" near character {max(1, int(place) - len('SELECT * FROM ('))}"
             hint = Hint("pass one SELECT: ", Argument("query", "select * from people"))
             return ReadError(f"the query is not understood{where}", hint=hint)
         if state in _QUERY_ERRORS:
-            return ReadError(_QUERY_ERRORS[state], hint="run the query in the database as the same user")
+            return ReadError(
+                _QUERY_ERRORS[state], hint="correct the query; run it in the database as the same user to test it"
+            )
         return self._failed(error)
 
     def _failed(self, error: Any) -> ReadError:
@@ -282,7 +286,10 @@ def _redact_errors(function: Callable[[], T], problem: Callable[[Any], ReadError
 
 def _not_connected(url: str, error: Exception) -> ReadError:
     reason = next((reason for part, reason in _CONNECTION_ERRORS if part in str(error)), "the connection fails")
-    return ReadError(f"cannot open {redacted_url(url)}: {reason}", hint=f"pass {ACCEPTED}")
+    return ReadError(
+        f"cannot open {redacted_url(url)}: {reason}",
+        hint=f"check user, host, port and database in the URL; write it like {ACCEPTED}",
+    )
 
 
 _HEADER, _TRAILER = 19, 2  # bytes

@@ -151,7 +151,7 @@ class SparkSource:
             return cls(data)
         if not str(data).rstrip("/").lower().endswith(PARQUET_ENDINGS):
             hint = "write the data as Parquet, or pass a Spark DataFrame in Python"
-            raise ReadError("Spark reads only Parquet by its path", hint=hint)
+            raise ReadError("Spark reads only Parquet by its path, which must end with .parquet", hint=hint)
         with requires_extra("pyspark", "spark", ", and install Java 17"):
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
         session = _redact_errors(lambda: SparkSession.builder.appName("gapless").getOrCreate())
@@ -199,10 +199,10 @@ def _parquet(session: Any, data: str | Path) -> Any:
     found = [file_identity(Path(url2pathname(urlsplit(url).path))) for url in urls]
     if len(set(found)) < len(found):
         wrong = f"two names in {data} lead to one file, whose rows would be counted twice"
-        raise ReadError(wrong, hint="remove the link, or pass a pattern")
+        raise ReadError(wrong, hint="remove one of the two names, or pass a pattern that matches only one")
     if {file_identity(file) for file in files if not file.is_dir()} - set(found):
         wrong = f"Spark skips a file of {data}: it reads no name that begins with _ or ."
-        raise ReadError(wrong, hint="rename the file")
+        raise ReadError(wrong, hint="rename the file so that its name begins with a letter or digit")
     return frame
 
 

@@ -224,8 +224,10 @@ class _ColumnEncoder:
 
     def refuse(self) -> ReadError:
         """The error for a type that does not fit the column. The type is public."""
-        wrong = f"column {self.column.name!r} is a {self.column.kind}, but the data have it as a {self.kind}"
-        return ReadError(wrong, hint="use another type in the query, such as text")
+        wrong = (
+            f"column {self.column.name!r} has kind {self.column.kind} in the schema, but type {self.kind} in the data"
+        )
+        return ReadError(wrong, hint="write the column as text in the query or the data, or correct its kind")
 
     # ------------------------------------------------------------------ levels
 
@@ -313,7 +315,7 @@ class _ColumnEncoder:
         letters = set("".join(codes))
         if letters & set("σς\u0307"):  # their lower case depends on their neighbours
             wrong = f"the spelling of column {self.column.name!r} has characters that do not lower-case one to one"
-            raise ReadError(wrong, hint="use a boolean in the query")
+            raise ReadError(wrong, hint="write the column as a boolean in the query or the data")
         lower = {upper: lower for upper, lower in _lower_case().items() if lower in letters}
         return self.dialect.translate(text, "".join(lower), "".join(lower.values()))
 
@@ -396,7 +398,7 @@ class _ColumnEncoder:
         known = encode.format_pattern(column.format)
         if known is None:
             wrong = f"column {column.name!r} has the format {column.format!r}, which this engine does not read"
-            raise ReadError(wrong, hint="use a date in the query")
+            raise ReadError(wrong, hint="write the column as a date or timestamp in the query or the data")
         pattern, names = known
         part = _ABSENT | {name: rf"\{place}" for place, name in enumerate(names, start=1)}
         iso = sql.sub(sql.sub(text, f"^{pattern}$", _WITH_ZEROS.format(**part)), _LAST_DIGITS, r"\1-\2-\3 \4:\5:\6")

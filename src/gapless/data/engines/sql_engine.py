@@ -23,7 +23,7 @@ from gapless.schema import Schema
 from gapless.types import Integers
 
 MOST_KEYS = 1 << 20  # up to this many combinations of codes, rows come as counts of each
-CHANGED = "read it again, and prevent writes to it meanwhile; what was charged stays charged"
+CHANGED = "read the table again while no one writes to it; what was charged stays charged"
 
 
 class SqlSource(Protocol):
@@ -69,15 +69,15 @@ class SqlEncoding:
         """
         names = [name for name, _ in source.fields]
         if len(set(names)) < len(names):
-            raise ReadError("two columns have the same name", hint="give each column its own name")
+            raise ReadError("two columns have the same name", hint="give each column a different name")
         check_names(names, schema)
         places = tuple(names.index(column.name) for column in schema.columns)
         codings = []
         for column, place in zip(schema.columns, places, strict=True):
             kind = source.fields[place][1]
             if kind not in KINDS:
-                hint = "use text, numbers, booleans, dates or timestamps in the query"
-                raise ReadError(f"column {column.name!r} holds values of type {kind}", hint=hint)
+                hint = "write the column as text, numbers, booleans, dates or timestamps"
+                raise ReadError(f"column {column.name!r} holds values of type {kind}, which are not read", hint=hint)
             codings.append(encode_column(column, kind, place, source.dialect))
         coded = cls(source, tuple(codings), places, tuple(column.extended_size for column in schema.columns), 0)
         worst = (f"COALESCE(MAX(CASE WHEN c{place} < 0 THEN c{place} END), 0)" for place in places)

@@ -160,7 +160,8 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
         if found := [*observed.remarks, *_remark(observed, column)]:
             remarks[name_seen] = "; ".join(found)
     if not columns:
-        raise SchemaError("no column can be used", hint="pass numbers, dates, or text with few levels")
+        wrong = "no column can be used: a schema needs numbers, dates, booleans, or text with few levels"
+        raise SchemaError(wrong, hint="pass data with at least one such column")
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
     schema = Schema(name, columns, ignore=tuple(left_out), unchecked=True, separator=separator, encoding=encoding)

@@ -205,13 +205,13 @@ def check_names(names: list[str], schema: Schema) -> None:
 def refused_cells(column: Column, how_to_see_them: str) -> ReadError:
     """The error for a column with cells that its schema refuses."""
     wrong = f"column {column.name!r} has cells outside its schema, and outside = 'refuse'"
-    return ReadError(wrong, hint=f"{how_to_see_them}; correct them, or choose another rule for outside")
+    return ReadError(wrong, hint=f"{how_to_see_them}; correct the cells, or choose another rule for outside")
 
 
 def lost_cells(column: Column, how_to_see_them: str) -> ReadError:
     """The error for a column with gaps that may not be missing."""
     wrong = f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true"
-    return ReadError(wrong, hint=f"{how_to_see_them}; declare may_be_missing = true, or correct them")
+    return ReadError(wrong, hint=f"{how_to_see_them}; declare may_be_missing = true, or correct the cells")
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,8 @@ def classify(series: pl.Series, column: Column) -> Cells:
     """Sort the cells of one column into codes, gaps and cells outside the schema."""
     if not is_plain(series):
         wrong = f"column {column.name!r} holds values of type {series.dtype.base_type().__name__}"
-        raise ReadError(wrong, hint="use text, numbers, booleans, dates or datetimes")
+        hint = "write the column as text, numbers, booleans, dates or datetimes"
+        raise ReadError(f"{wrong}, which are not read", hint=hint)
     if series.dtype.is_float():
         series = series.fill_nan(None)
     if isinstance(column, LevelColumn):

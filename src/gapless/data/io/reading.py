@@ -125,7 +125,7 @@ def ledger_beside(data: Any) -> Path:
     if os.path.islink(path) or not path.name:  # noqa: PTH114 Path.is_symlink raises for a name that is too long
         path = path.resolve()  # a link to the data is the same table
     if not path.name:
-        raise LedgerError(f"{path} is a folder without a name", hint="pass a file")
+        raise LedgerError(f"{path} is a folder without a name", hint="pass the path of a file")
     ending = max(filter(path.name.lower().endswith, ENDINGS), key=len, default=path.suffix)
     return path.with_name(f"{path.name[: len(path.name) - len(ending)]}.ledger")
 
@@ -138,7 +138,7 @@ def _about(schema: Schema, assumption: Assumption) -> Assumption:
         schema.positions([column])
         if column not in gappy:
             wrong = f"column {column!r} may not be missing, but a rate of gaps is assumed for it"
-            hint = "leave it out of the assumption, or write may_be_missing = true in the schema"
+            hint = f"leave {column!r} out of the assumption, or write may_be_missing = true for it in the schema"
             raise SchemaError(wrong, hint=hint)
     return named
 
@@ -150,11 +150,11 @@ def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | N
     default = default_engine(data)
     if query is not None and default != "sql":
         hint = Hint("pass the URL of a database") | Hint("leave ", Argument("query"), " out")
-        raise ReadError("a query is for a database", hint=hint)
+        raise ReadError("a query is for a database, but the data are not the URL of one", hint=hint)
     engine = engine or default
     if engine not in ("memory", default) and not (is_file(data) and engine in (*FILES, "spark")):
         hint = Hint("pass ", Argument("engine", default)) | Hint("leave ", Argument("engine"), " out")
-        raise EngineError(f"the engine {engine} does not read this", hint=hint)
+        raise EngineError(f"the engine {engine} does not read such data, which need the engine {default}", hint=hint)
     rows: SqlEngine
     if default == "sql":
         from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra

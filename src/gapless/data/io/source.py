@@ -223,7 +223,7 @@ def check_exists(path: Path) -> None:
     """Refuse a path or a pattern at which there is no file."""
     if is_database(path):  # its URL may have a password
         hint = "pass a file; `gapless synth` and `gapless ask` read databases"
-        raise ReadError("a database is not read here", hint=hint)
+        raise ReadError("a database is not read here, only files are", hint=hint)
     if is_pattern(path):
         find_files(path)
         return
@@ -241,7 +241,8 @@ def exists(path: str | Path) -> bool:
 def _nothing_at(data: str | Path, what: str, hint: str) -> ReadError:
     """The error for a path without a file. A text that may hold a password is not shown."""
     if is_url(data):
-        return ReadError("a URL is not read", hint=f"pass a file on this machine, or for a database {ACCEPTED}")
+        hint = f"copy the data to this machine and pass the file; for a database, pass {ACCEPTED}"
+        return ReadError("a URL is not read, unless it is that of a database", hint=hint)
     if is_connection_string(data):
         wrong = "a connection string is not read, and no file has this name"
         return ReadError(wrong, hint=f"write it as a URL: {ACCEPTED}")
@@ -271,7 +272,7 @@ def _file_frames(
         else:
             known = listing(TEXT_ENDINGS)
             hint = Hint(f"use one of: {known}, .parquet, .xlsx") | Hint("pass a data frame as ", Argument("data"))
-            raise ReadError(f"{path}: unknown ending", hint=hint)
+            raise ReadError(f"{path}: unknown ending, so its format is not known", hint=hint)
 
 
 @contextmanager
@@ -280,10 +281,13 @@ def file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or "it is cut off or damaged"
-        raise ReadError(f"cannot read {path}: {why}", hint="pass a complete file that you may read") from None
+        why = getattr(error, "strerror", None) or "the file is cut off or damaged"
+        denied = isinstance(error, PermissionError)
+        hint = "ask its owner for permission to read it" if denied else "copy or export the file again"
+        raise ReadError(f"cannot read {path}: {why}", hint=hint) from None
     except pl.exceptions.PolarsError:  # its text may quote cells
-        raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
+        hint = "copy or export the file again, or export it as CSV"
+        raise ReadError(f"{path} is not a valid Parquet file", hint=hint) from None
 
 
 def scan_parquet(path: Path) -> pl.LazyFrame:
@@ -550,14 +554,14 @@ def _load_frame(data: Any) -> pl.DataFrame:
     try:
         native = nw.from_native(data, eager_only=True)
     except nw.exceptions.DuplicateError:
-        raise ReadError("two columns have the same name", hint="give each column its own name") from None
+        raise ReadError("two columns have the same name", hint="give each column a different name") from None
     except TypeError:
         hint = "pass a path, or a pandas, polars or Arrow table"
         raise ReadError(f"cannot read a {type(data).__name__}", hint=hint) from None
     columns = {str(name): _load_column(native.get_column(name)) for name in native.columns}
     if odd := [name for name, column in columns.items() if column is None]:
-        wrong = f"column {odd[0]!r} of this {type(data).__name__} holds a type that is unknown here"
-        raise ReadError(wrong, hint="use one common type in each column, or text")
+        wrong = f"column {odd[0]!r} of this {type(data).__name__} holds a type that is not read"
+        raise ReadError(wrong, hint="write the column as text, numbers, booleans, dates or datetimes")
     return pl.DataFrame(columns)
 
 

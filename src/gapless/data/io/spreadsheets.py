@@ -146,7 +146,7 @@ def read_first_sheet(path: Path) -> pl.DataFrame:
             raise
         frame = None
     if frame is None:
-        raise ReadError(f"{path} is not a valid Excel file", hint="save it again, or as CSV")
+        raise ReadError(f"{path} is not a valid Excel file", hint="save the table again as .xlsx, or save it as CSV")
     return frame.filter(pl.any_horizontal(pl.all().str.strip_chars() != ""))
 
 

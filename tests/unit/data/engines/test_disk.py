@@ -201,7 +201,10 @@ def test_errors_name_a_missing_file_a_wrong_column_and_a_wrong_type(folder):
         opened(folder / "*.parquet")
     (folder / "8.parquet").unlink()
     (folder / "8.xlsx").write_bytes(b"")
-    with pytest.raises(gl.errors.ReadError, match=r"8.xlsx: not read from the disk\n  Try: use one of: .csv"):
+    with pytest.raises(
+        gl.errors.ReadError,
+        match=r"8.xlsx cannot be read from the disk, which needs one of: .csv, .*\n  Try: pass engine",
+    ):
         opened(folder / "*")
     assert not (folder.parent / "people.ledger").exists()
 
@@ -229,7 +232,9 @@ def test_filling_is_refused_before_bins_are_paid_for(tmp_path):
 def test_engines_that_are_none_and_frames_on_no_disk_are_refused(folder):
     with pytest.raises(gl.errors.EngineError, match=r"no engine called 'paper'\n  Try"):
         opened(folder / "0.parquet", "paper")
-    with pytest.raises(gl.errors.EngineError, match=r'the engine disk does not read this\n  Try: pass engine="memory"'):
+    with pytest.raises(
+        gl.errors.EngineError, match=r'the engine disk does not read such data, .*\n  Try: pass engine="memory"'
+    ):
         opened(FRAME, "disk", ledger=folder / "l.ledger")
 
 

@@ -13,8 +13,8 @@ AGE = gl.Integer("age", bounds=(0, 99), bins=4)
 @pytest.mark.parametrize(
     ("column", "kind", "wrong"),
     [
-        (AGE, "date", "is a integer, but the data have it as a date"),
-        (gl.Date("born", bounds=("2000-01-01", "2020-01-01")), "whole", "have it as a whole"),
+        (AGE, "date", "has kind integer in the schema, but type date in the data"),
+        (gl.Date("born", bounds=("2000-01-01", "2020-01-01")), "whole", "but type whole in the data"),
         (gl.Date("born", bounds=("2000-01-01", "2020-01-01"), format="%d %B %Y"), "text", "does not read"),
         (gl.Boolean("yes", spelling=("ς", "σ")), "text", "do not lower-case one to one"),
     ],

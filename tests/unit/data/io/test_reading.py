@@ -29,7 +29,7 @@ def test_a_file_is_read_into_memory_unless_another_engine_is_named(tmp_path):
     ("engine", "query", "error", "wrong"),
     [
         ("tape", None, gl.errors.EngineError, "no engine called 'tape'"),
-        ("disk", None, gl.errors.EngineError, "the engine disk does not read this"),
+        ("disk", None, gl.errors.EngineError, "the engine disk does not read such data"),
         (None, "select 1", gl.errors.ReadError, "a query is for a database"),
     ],
 )

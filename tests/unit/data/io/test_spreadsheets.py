@@ -25,7 +25,7 @@ SCHEMA = gl.Schema(
 HEADER = row(1, ["a", "b"])
 ROWS = HEADER + row(2, ["x", 1])
 TOO_LARGE = r"has a sheet of more than 67,108,864 cells from A1 to its last row and column\n  Try: remove all rows and "
-NOT_EXCEL = r"is not a valid Excel file\n  Try: save it again, or as CSV"
+NOT_EXCEL = r"is not a valid Excel file\n  Try: save the table again as .xlsx, or save it as CSV"
 
 
 def read(path):
