@@ -60,7 +60,8 @@ class MCAR:
         if self.columns not in ("independent", "dependent"):
             raise SchemaError(
                 f'columns must be "independent" or "dependent", got {self.columns!r}',
-                hint=Hint("pass ", Argument("columns", "independent")),
+                hint=Hint("pass ", Argument("columns", "independent"))
+                | Hint("pass ", Argument("columns", "dependent")),
             )
         if not 0 <= self.failure < 1:
             raise BudgetError(

@@ -72,15 +72,13 @@ data.checks: read it with Table.read(…), if the data are public
 data.checks: read it with gapless.read(…, protect=Rows(1), budget=…)
 data.filling: use FromModel(MST()), or use FromModel(load("people.model"))
 data.io.reading: pass Schema.read("people.toml")
-data.neighbors: pass columns that may be missing as targets=
-data.private_table: ask Mean("income"), or read text with parse_question("mean(income)")
-data.private_table: ask Mean("income"), or several questions
+data.private_table: ask gapless.Mean("income"), or read text with gapless.parse_question("mean(income)")
+data.private_table: ask gapless.Mean("income"), or several questions
 data.private_table: pass a schema from Schema.read("people.toml")
 data.private_table: pass columns without gaps as given=
 data.private_table: pass lowest="?" and highest="?"
-data.sums: pass a finite low= below a finite high=
 data.sums: use plain_sum(…), which fills nothing
-data.training: pass a program that takes gaps as further codes, except in the columns of needs=
+data.training: pass a program for these columns; each kind of gap is a further code, except in needs=
 data.workload: use people.marginal(…) to count the rows that break it
 evaluate.comparison: pass schema=Schema.read("people.toml")
 evaluate.private_comparison: pass pairs=[("age", "sex")]
@@ -97,6 +95,7 @@ missing.imputers: use ImputeFirst(FromModel(…))
 missing.little: use describe_gaps(…, spend=…), which has a check for it
 model.marginal: pass finite counts, and noise_std= of 0 or more
 privacy.assumptions: pass columns="independent", or pass columns="dependent"
+privacy.assumptions: pass failure=0.0 if the rates are public
 privacy.budget: pass Rows(1), or the largest number of rows that one person has
 privacy.private: release something from it: Independent().fit(…, spend=…)
 privacy.sgd: pass numbers="?"
@@ -378,4 +377,4 @@ def test_an_argument_whose_name_varies_has_both_forms_too():
     assert to_cli_hint(caught.value.hint) == "pass a list of columns: --on age,sex"
     with pytest.raises(gl.errors.SchemaError) as caught:
         gl.privacy.MissingAtLeast({"income": 2})
-    assert to_cli_hint(caught.value.hint).endswith("from 0 to 1: --missing-at-least income=0.2")
+    assert to_cli_hint(caught.value.hint).endswith("pass probabilities of a gap: --missing-at-least income=0.2")

@@ -408,12 +408,12 @@ BAD_FRAMES = {
     "complex": (
         pd.DataFrame({"b": [1, 2], "a": [1j, 2j]}),
         "column 'a' of this DataFrame holds a type that is not read",
-        "or text",
+        "as text, numbers",
     ),
     "Arrow's widest": (
         pa.table({"a": pa.array([Decimal(1)], type=pa.decimal256(70, 0)), "b": [1]}),
         "column 'a' of this Table holds a type that is not read",
-        "or text",
+        "as text, numbers",
     ),
     "lists": (pl.DataFrame({"a": [[1]], "b": [1]}), "column 'a' holds values of type List", "text, numbers"),
     "bytes": (pl.DataFrame({"a": [b"\xff"], "b": [1]}), "column 'a' holds values of type Binary", "text, numbers"),
