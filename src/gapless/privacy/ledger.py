@@ -240,8 +240,7 @@ class Ledger(LedgerGuarantees):
     def check_not_spent(self) -> None:
         """Refuse to continue if nothing is left, up to rounding."""
         if self.left.value < self.capacity.value * 1e-6:
-            hint = "use the releases that were made so far; they stay valid"
-            raise BudgetError("the budget of this table is spent, so nothing more can be released", hint=hint)
+            raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
 
     def percent(self, loss: Loss) -> str:
         """A loss as a percentage of the whole budget, as text."""

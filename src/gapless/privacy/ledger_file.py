@@ -281,7 +281,7 @@ def append(path: Path, offset: int, text: str) -> None:
     """Write the seal, then the ledger. After a crash in between, the text is completed from the seal."""
     if offset + len(text.encode()) > MAX_BYTES:
         wrong = f"{path} would exceed {MAX_BYTES // MEGABYTE} MB, so nothing more can be released"
-        raise LedgerError(wrong, hint="use the releases that were made so far; they stay valid")
+        raise LedgerError(wrong, hint="use the releases that were paid for")
     seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
     _write_at(seal_of(path), 0, seal.encode())
     _write_at(path, offset, text.encode())

@@ -435,7 +435,7 @@ def test_parts_have_the_values_of_the_whole(drawn):
     assert list(drawn) == whole.to_dicts()
 
 
-def test_what_is_no_part_is_refused(drawn):
+def test_refuses_invalid_parts(drawn):
     with pytest.raises(gl.errors.SchemaError, match=r"no column 'ages' in the schema\n  Try: use age"):
         drawn["ages"]
     for key in (0, 1.5, None, ["age", 1], np.array([0])):
