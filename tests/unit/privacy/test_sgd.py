@@ -249,7 +249,7 @@ class SpyCells(PredictionTask):
     ],
 )
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):
-    with pytest.raises(gl.errors.ModelError, match="not of this library, and would see rows"):
+    with pytest.raises(gl.errors.ModelError, match="not of this library, and no other may see private rows"):
         training_rows(table, wrong())
     assert all_trusted(program(batch_size=np.float64(20.0)))
 
@@ -261,7 +261,7 @@ def test_a_program_that_does_not_take_gaps_is_refused_for_any_rows(coded, tmp_pa
     cells = PredictionTask(given=(0, 1), sizes=observed, targets=(2,), cells=(2,), coded=coded)
     for rows in ([("a", "b", "a")], [("a", None, "a")]):
         table = private(rows, SCHEMA, tmp_path)
-        with pytest.raises(gl.errors.ModelError, match="does not take columns of"):
+        with pytest.raises(gl.errors.ModelError, match="fails for columns whose numbers of codes are"):
             training_rows(table, program(network=network, cells=cells))
         assert training_rows(table, program(network=network, cells=cells), needs=["x0", "x1"]).reads == {"x0", "x1"}
         filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])
