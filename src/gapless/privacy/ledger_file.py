@@ -107,7 +107,9 @@ def parse_entry(line: str, *, number: int, after: str) -> Entry:
     content = parse_json(line)
     previous = content.pop("previous")
     entry = Entry(**content)
-    texts = [entry.to, entry.what, entry.noise, entry.time, *(entry.reads or ()), entry.run or ""]
+    texts = [entry.to, entry.what, entry.noise, entry.time]
+    texts += [] if entry.reads is None else entry.reads  # an empty value of another type is refused too
+    texts += [] if entry.run is None else [entry.run]
     well_formed = (
         all(isinstance(text, str) for text in texts)
         and not isinstance(entry.reads, str)

@@ -88,9 +88,10 @@ def _last_state(descriptor: int, path: Path, run: str) -> RunState:
     whole = text[: text.rfind(b"\n") + 1]  # the answer of an incomplete line was never returned
     os.ftruncate(descriptor, len(whole))
     state = RunState()
+    ours = json.dumps({"run": run})[:-1].encode()  # as `advance` writes it: a token may have escaped characters
     try:
         for line in whole.splitlines():
-            if line.startswith(_LINE_START) and not line.startswith(_LINE_START + run.encode() + b'"'):
+            if line.startswith(_LINE_START) and not line.startswith(ours):
                 continue  # lines of other runs are not parsed, so that a step stays fast after many runs
             content = parse_json(line)
             if content["run"] == run:

@@ -507,3 +507,19 @@ def test_the_distance_of_a_release_is_of_the_very_type(table):
     with pytest.raises(gl.errors.BudgetError, match="a ledger cannot compute the loss of"):
         grant.release(value, DiscreteGaussian(20.0), what="x0")
     assert not table.ledger.entries
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.clamp("x1", lowest="a", highest="b"),
+        lambda table: table.select(["x1", "x0"]),
+        lambda table: table.rebin(table.schema),
+    ],
+)
+def test_what_leaves_no_row_out_adds_nothing_to_reads(change, table):
+    """A row with a gap in the column still counts elsewhere: more `reads` would understate the loss."""
+    changed = change(table)
+    assert changed.marginal("x0").reads == {"x0"}
+    assert changed.marginal("x0", rows="extended").reads is None
+    assert changed.gap_patterns(["x0", "x1"]).reads is None

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import pytest
 
 import gapless as gl
-from gapless.errors import BudgetError
-from gapless.privacy import L1, DiscreteGaussian, Loss, for_counts
+from gapless.errors import BudgetError, SealedError
+from gapless.privacy import L1, DiscreteGaussian, Ledger, Loss, Private, for_counts
 from gapless.privacy.grant import Grant
+from gapless.privacy.ledger_file import entries_of
 from gapless.privacy.pricing import Request
 from gapless.testing.audit import letters_schema, private
 
@@ -108,3 +109,35 @@ def test_a_mismatch_among_several_values_takes_none_from_the_plan(table):
     with pytest.raises(BudgetError, match="all releases of this plan were already made"):
         plan.release_all([*values, values[0], values[0]])
     assert [answer.entry for answer in plan.release_all([*values, values[0]])] == [1, 2, 3]
+
+
+def test_a_charge_follows_what_another_process_has_charged_meanwhile(table):
+    """Both were granted before: the second entry must neither overwrite the first one nor overspend."""
+    value, other = table.marginal("x0"), Ledger.open(table.ledger.path)
+    grant, lent = granted(table, 0.6), table.ledger.capacity * 0.6
+    noise = for_counts(lent, value.distance)
+    price = other.price([Request(value.distance, value.reads, noise, "theirs")])
+    other.charge(entries_of(price, to="other", noise_name="system"))
+    written = table.ledger.path.read_bytes()
+    with pytest.raises(BudgetError, match="a release costs"):
+        grant.release(value, noise, what="ours")
+    assert table.ledger.path.read_bytes() == written
+    small = grant.release(value, for_counts(table.ledger.capacity * 0.2, value.distance), what="ours")
+    assert small.entry == 2
+    assert [entry.what for entry in Ledger.open(table.ledger.path).entries] == ["theirs", "ours"]
+
+
+class KeyKeeper(Private):
+    """Would be given the key, which opens every value of the table."""
+
+
+def test_a_value_of_a_subclass_is_refused(table):
+    value = table.marginal("x0")
+    kept = KeyKeeper(lambda: [0, 0], distance=value.distance, reads=value.reads, key=table.ledger._key)
+    noise, grant = for_counts(table.ledger.capacity / 4, value.distance), granted(table, 0.5)
+    with pytest.raises(SealedError, match="a KeyKeeper is not a sealed value"):
+        grant.release(kept, noise, what="x0")
+    assert not table.ledger.entries
+    plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
+    with pytest.raises(SealedError, match="a KeyKeeper is not a sealed value"):
+        plan.release(kept)

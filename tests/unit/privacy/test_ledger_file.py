@@ -193,3 +193,19 @@ def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkey
 def test_a_unit_has_at_most_2_to_the_53_rows(rows):
     with pytest.raises(gl.errors.BudgetError, match=r"a whole number from 1 to 2\^53"):
         gl.Rows(rows)
+
+
+def test_a_ledger_that_was_replaced_before_it_was_locked_is_refused(tmp_path, monkeypatch):
+    """An entry that is appended to a file without a name is lost."""
+    table = private([("a",), ("b",)], letters_schema([2]), tmp_path)
+    path, content, real_open = table.ledger.path, table.ledger.path.read_bytes(), os.open
+
+    def replaced(name, *args):
+        descriptor = real_open(name, *args)
+        path.unlink()
+        path.write_bytes(content)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", replaced)
+    with pytest.raises(LedgerError, match="was replaced by another file"):
+        table.ledger.refresh()

@@ -83,3 +83,29 @@ def test_a_forked_child_that_leaves_the_block_keeps_the_lock_for_its_parent(tmp_
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except ChildError:
         os._exit(0)
+
+
+@pytest.mark.parametrize("run", ["é", 'a"b', "back\\slash", "a\tb", ""])
+def test_a_run_whose_token_is_written_with_escapes_advances_from_its_state_only(run, ledger):
+    """A token that somebody wrote into a journal: its lines must be found, or two copies could continue the run."""
+    assert advance(ledger, run, before=RunState(), after=FIRST)
+    assert state_of(ledger, run) == FIRST
+    assert not advance(ledger, run, before=RunState(), after=SECOND)
+    assert advance(ledger, run, before=FIRST, after=SECOND)
+    assert state_of(ledger, run) == SECOND
+
+
+def test_a_file_that_was_replaced_before_it_was_locked_is_refused(ledger, monkeypatch):
+    """What is appended to a file without a name is lost: another copy would continue from the earlier state."""
+    advance(ledger, "run", before=RunState(), after=FIRST)
+    real_open = os.open
+
+    def replaced(path, *args):
+        descriptor = real_open(path, *args)
+        states_path(ledger).unlink()
+        states_path(ledger).write_bytes(b"")
+        return descriptor
+
+    monkeypatch.setattr(os, "open", replaced)
+    with pytest.raises(LedgerError, match="was replaced by another file"):
+        advance(ledger, "run", before=FIRST, after=SECOND)
