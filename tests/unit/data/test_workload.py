@@ -266,7 +266,7 @@ def test_filled_tables_read_every_row_and_required_columns_stay(tmp_path):
 
 def test_chosen_scores_have_a_distance_for_each_number(tmp_path):
     """A place may be asked for twice, so a bound on the sum of changes is none on that of the chosen ones."""
-    table, load = workload(tmp_path)
+    _, load = workload(tmp_path)
     counts = load.counts((0,))
     assert counts.distance == L1(1)
     assert load.restrict(counts, [0, 0]).distance == Linf(1)

@@ -35,7 +35,14 @@ from gapless.privacy import (
     SmoothValue,
     for_counts,
 )
-from gapless.privacy.journal import Journal, _decode_value, _encode_value, open_journal_file, record_in
+from gapless.privacy.journal import (
+    Journal,
+    JournalFile,
+    _decode_value,
+    _encode_value,
+    open_journal_file,
+    record_in,
+)
 from gapless.privacy.pricing import Request
 from gapless.privacy.private import transform
 from gapless.privacy.registry import MECHANISMS
@@ -287,6 +294,19 @@ def test_answers_that_were_written_and_not_returned_are_recorded_when_the_run_re
         (first,) = ask(table, tmp_path / "run")
     assert state_of(table.ledger.path, table.ledger.entries[0].run).length == (tmp_path / "run").stat().st_size
     assert np.array_equal(ask(table, tmp_path / "run")[0].value, first.value)
+
+
+def test_answers_that_a_killed_process_wrote_are_flushed_before_they_count(table, tmp_path):
+    """After a power failure they could be gone from the journal and be drawn again, though they were returned."""
+    with mock.patch.object(Journal, "_advance", side_effect=CrashError), pytest.raises(CrashError):
+        ask(table, tmp_path / "run")
+    steps = mock.Mock()
+    with (
+        mock.patch.object(JournalFile, "flush", steps.flush),
+        mock.patch("gapless.privacy.journal.advance", steps.advance),
+    ):
+        ask(table, tmp_path / "run")
+    assert [name for name, *_ in steps.mock_calls if name in ("flush", "advance")] == ["flush", "advance"]
 
 
 def test_a_run_that_is_stopped_twice_with_charges_of_others_between_is_priced_as_it_was(tmp_path):
