@@ -9,6 +9,7 @@ from gapless.data.neighbors import Matching
 from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import Bounds, hot_deck_sum, neighbour_sum, plain_sum, rank_scores
 from gapless.errors import SchemaError
+from gapless.privacy import Rows, Smooth
 from gapless.testing.audit import letters_schema, private
 from helpers.open_sealed import reveal
 
@@ -65,3 +66,12 @@ def test_the_nearest_row_gives_what_is_missing(tmp_path):
         table, lambda rows: rows["x0"] == 1, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
     )
     assert reveal(value, table.ledger).answer == 2
+
+
+def test_a_sum_over_filled_rows_is_of_all_rows_of_a_person_and_reads_every_row(tmp_path):
+    """Its bound is for one row, and a row with a gap adds to it: neither is smaller than that."""
+    table = private(ROWS, SCHEMA, tmp_path, protect=Rows(3))
+    value = neighbour_sum(
+        table, lambda rows: rows["x0"] == 1, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
+    )
+    assert (value.distance, value.reads) == (Smooth(3, 2.0), None)
