@@ -151,7 +151,7 @@ def test_an_ensemble_that_does_not_take_a_code_is_refused_before_the_charge(tmp_
     for ensemble in (vote_game(letters_schema([2, 2])), gradient_game(letters_schema([2, 2]))):
         with pytest.raises(
             gl.errors.ModelError,
-            match=r"fails for columns whose numbers of codes are 3, 6 codes(.|\n)*Try: pass an ensemble for the schema",
+            match=r"fails for columns whose numbers of codes are 3, 6, (.|\n)*Try: pass an ensemble made for",
         ):
             teacher_rows(table, ensemble)
     assert not table.ledger.entries
