@@ -144,10 +144,10 @@ def rounded_up(number: float, digits: int = 4) -> str:
     return f"{exact.quantize(step, rounding=ROUND_CEILING).normalize():f}" if number else "0"
 
 
-def format_up(number: float) -> str:
+def format_rounded_up(number: float) -> str:
     """Format a number in short form if that is not less than the number, else rounded up.
 
-    >>> format_up(1e-6), format_up(0.5), format_up(0.12345649)
+    >>> format_rounded_up(1e-6), format_rounded_up(0.5), format_rounded_up(0.12345649)
     ('1e-06', '0.5', '0.123457')
     """
     short = f"{number:g}"

@@ -81,7 +81,7 @@ def whole(name: str, value: object, *, error: type[GaplessError], least: int = 0
     return int(value)
 
 
-def number(
+def checked_number(
     name: str, value: object, low: float, high: float, ends: str, *, error: type[GaplessError], example: float
 ) -> float:
     """Check that the argument `name` is in an interval, and return it as a Python float; `ends` are its brackets.

@@ -365,12 +365,12 @@ def test_a_synthesizer_as_imputer_pays_its_share_and_a_fitted_model_nothing(tmp_
 def test_a_grant_lends_no_more_than_it_has(tmp_path):
     table = private([], SCHEMA, tmp_path)
     grant = Grant(table.ledger, table.ledger._key, table.ledger.capacity, "test")
-    assert grant.lend(grant.left * 0.6) == table.ledger.capacity * 0.6
+    assert grant.transfer(grant.left * 0.6) == table.ledger.capacity * 0.6
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.4)
     with pytest.raises(
         gl.errors.BudgetError, match=r"a part of .* of the budget was asked of this grant, but .* of it is left"
     ):
-        grant.lend(table.ledger.capacity * 0.5)
+        grant.transfer(table.ledger.capacity * 0.5)
 
 
 def test_values_that_mean_and_mode_impute(tmp_path):

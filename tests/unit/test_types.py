@@ -8,7 +8,7 @@ import pytest
 
 from gapless.errors import ModelError
 from gapless.model.neural.layers import Chain, Linear, ReLU
-from gapless.types import GapRule, all_trusted, is_number, is_trusted, is_whole, number, whole
+from gapless.types import GapRule, all_trusted, checked_number, is_number, is_trusted, is_whole, whole
 
 
 @pytest.mark.parametrize("number", [3, 3.5, np.float32(3), np.int8(3), math.inf])
@@ -31,11 +31,11 @@ def test_whole_numbers_are_pythons_own_and_within_their_limits():
 
 
 def test_the_brackets_decide_whether_the_ends_are_possible():
-    assert [number("rate", bound, 0, 1, "[]", error=ModelError, example=0.5) for bound in (0, 1)] == [0.0, 1.0]
-    assert number("std", math.inf, 0, math.inf, "(]", error=ModelError, example=10) == math.inf
+    assert [checked_number("rate", bound, 0, 1, "[]", error=ModelError, example=0.5) for bound in (0, 1)] == [0.0, 1.0]
+    assert checked_number("std", math.inf, 0, math.inf, "(]", error=ModelError, example=10) == math.inf
     for ends, bound in (("(]", 0), ("[)", 1), ("[]", 2), ("[]", math.nan), ("[]", True), ("[]", "1")):
         with pytest.raises(ModelError, match=r"rate = .*\n  Try: pass a number in .0, 1., such as 0.5"):
-            number("rate", bound, 0, 1, ends, error=ModelError, example=0.5)
+            checked_number("rate", bound, 0, 1, ends, error=ModelError, example=0.5)
 
 
 def test_only_this_librarys_classes_are_trusted():

@@ -1,7 +1,7 @@
 """Random imputation of gaps: each row is mapped by itself, from its cells and separate random numbers.
 
-Each row has one number in each vector that `Chance` returns. For fixed numbers the maps below are functions of one
-row, so neighbouring tables stay neighbours (docs/proofs/stability.md). The numbers must be independent and never be
+Each row has one number in each vector that `RowRandomness` returns. For fixed numbers the maps below are functions of
+one row, so neighbouring tables stay neighbours (docs/proofs/stability.md). The numbers must be independent and never be
 used for another table: each table takes a fresh seed from the operating system.
 """
 
@@ -20,7 +20,7 @@ from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes, Integers, all_trusted, is_trusted
 
-Chance: TypeAlias = Callable[[], NDArray[np.float64]]  # a fresh number from [0, 1) for every row, at each call
+RowRandomness: TypeAlias = Callable[[], NDArray[np.float64]]  # a fresh number from [0, 1) for every row, at each call
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class Filler(Protocol):
     def sanitized(self) -> Filler:
         """A copy rebuilt from plain numbers and text."""
 
-    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
+    def fill(self, given: NDArray[np.int64], row_randomness: RowRandomness) -> NDArray[np.integer]:
         """Rows × columns of codes in which each -1 is replaced by a draw: a map of each row and its draws."""
 
 
@@ -107,7 +107,7 @@ def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Seq
     return filler
 
 
-def secret_chance(rows: int) -> Chance:
+def secret_chance(rows: int) -> RowRandomness:
     """Secret random numbers.
 
     Each call has a separate stream, so that the first n rows get the same numbers whether or not more rows follow.
@@ -117,13 +117,15 @@ def secret_chance(rows: int) -> Chance:
 
 
 def fill_gaps(
-    columns: Sequence[Codes], distributions: Sequence[NDArray[np.float64]], chance: Chance
+    columns: Sequence[Codes], distributions: Sequence[NDArray[np.float64]], row_randomness: RowRandomness
 ) -> tuple[Codes, ...]:
     """The columns with every gap replaced by a draw from the column's distribution."""
     filled = []
     for codes, distribution in zip(columns, distributions, strict=True):
         cumulative = np.cumsum(distribution)
-        levels = np.minimum(chance() * cumulative[-1], np.nextafter(cumulative[-1], 0))  # below the last, if rounded up
+        levels = np.minimum(
+            row_randomness() * cumulative[-1], np.nextafter(cumulative[-1], 0)
+        )  # below the last, if rounded up
         drawn = np.searchsorted(cumulative, levels, side="right")
         filled.append(np.where(codes < len(distribution), codes, drawn).astype(codes.dtype))
     return tuple(filled)
@@ -139,18 +141,18 @@ def bin_of_cell(schema: Schema) -> dict[int, Integers]:
     }
 
 
-def draw_within_bins(bins: Codes, of_cells: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
+def draw_within_bins(bins: Codes, of_cells: NDArray[np.int64], row_randomness: RowRandomness) -> NDArray[np.int64]:
     """A uniform draw among the cells of each of these bins; `of_cells` is the bin of each cell, in order."""
     sizes = np.bincount(of_cells)
     first = np.cumsum(sizes) - sizes
-    return first[bins] + np.floor(chance() * sizes[bins]).astype(np.int64)
+    return first[bins] + np.floor(row_randomness() * sizes[bins]).astype(np.int64)
 
 
 def fill_cells(
     cells: Sequence[Codes],
     drawn: Sequence[Codes],
     finer: Mapping[int, tuple[int, NDArray[np.int64]]],
-    chance: Chance,
+    row_randomness: RowRandomness,
 ) -> tuple[Codes, ...]:
     """The cells of the columns, after gaps were filled with bins: an observed cell stays, a gap gets a cell of its bin.
 
@@ -160,17 +162,17 @@ def fill_cells(
     columns = list(drawn)
     for place, (size, bins) in finer.items():
         codes = cells[place]
-        columns[place] = np.where(codes < size, codes, draw_within_bins(drawn[place], bins[:size], chance)).astype(
-            codes.dtype
-        )
+        columns[place] = np.where(
+            codes < size, codes, draw_within_bins(drawn[place], bins[:size], row_randomness)
+        ).astype(codes.dtype)
     return tuple(columns)
 
 
 def fill_column(
-    columns: Sequence[Codes], filler: ColumnFiller, place: int, others: Sequence[int], chance: Chance
+    columns: Sequence[Codes], filler: ColumnFiller, place: int, others: Sequence[int], row_randomness: RowRandomness
 ) -> tuple[Codes, ...]:
     """The columns with every gap at `place` drawn given the cells at `others`."""
-    codes, draws = columns[place], chance()
+    codes, draws = columns[place], row_randomness()
     gaps = np.flatnonzero(codes >= filler.cells)
     given = np.array([columns[other][gaps] for other in others], dtype=np.int64)
     filled = codes.copy()
@@ -178,11 +180,11 @@ def fill_column(
     return (*columns[:place], filled, *columns[place + 1 :])
 
 
-def fill_given(columns: Sequence[Codes], model: Filler, chance: Chance) -> tuple[Codes, ...]:
+def fill_given(columns: Sequence[Codes], model: Filler, row_randomness: RowRandomness) -> tuple[Codes, ...]:
     """The columns with every gap drawn from the model given the other cells of its row; observed cells stay."""
     sizes = [column.size for column in model.schema.columns]
     given = np.stack([np.where(codes < n, codes.astype(np.int64), -1) for codes, n in zip(columns, sizes, strict=True)])
-    drawn = model.fill(given.T, chance)
+    drawn = model.fill(given.T, row_randomness)
     return tuple(
         np.where(codes < n, codes, new).astype(codes.dtype)
         for codes, n, new in zip(columns, sizes, drawn.T, strict=True)

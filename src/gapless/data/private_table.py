@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.data import filling
 from gapless.data.engines.memory import Engine, Memory, RowAccess, count_gap_patterns, rows_in_memory
-from gapless.data.filling import Chance, ColumnFiller, Filler, bin_of_cell
+from gapless.data.filling import ColumnFiller, Filler, RowRandomness, bin_of_cell
 from gapless.data.neighbors import Links, Matching, random_ranks
 from gapless.errors import Argument, Call, EngineError, Hint, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
@@ -100,6 +100,7 @@ class PrivateTable(Sealed):
         )
         # A secret random order of the rows, which breaks ties between donors; drawn once, when first needed.
         self._random_order = self._seal(_rank_randomly, distance=None, reads=None)
+        # Donors of rows with gaps, by nearest neighbours or hot deck; filled by data/sums.py.
         self._donor_links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -178,11 +179,11 @@ class PrivateTable(Sealed):
         check_one_of("choice of rows", rows, ("observed", "extended"), error=SchemaError)
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
-        shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
-        counts = self._seal(lambda engine: engine.count(chosen, sizes, shown), distance=None, reads=None)
+        counted_sizes = sizes if rows == "extended" else [column.size for column in self.schema.columns]
+        counts = self._seal(lambda engine: engine.count(chosen, sizes, counted_sizes), distance=None, reads=None)
         marginals = []
-        for number, places in enumerate(chosen):
-            needed = [self.schema.names[place] for place in places] if rows == "observed" else ()
+        for number, positions in enumerate(chosen):
+            needed = [self.schema.names[position] for position in positions] if rows == "observed" else ()
             reads = self._declared_reads(self._observed_on(needed))
             distance = L1(self.protect.at_most)
             marginals.append(transform(counts, itemgetter(number), distance=distance, reads=reads, key=self._key))
@@ -209,24 +210,24 @@ class PrivateTable(Sealed):
         remaining columns, read as a binary number (1: missing; the first column is the most significant digit).
         Distance: a row has one pattern. `reads`: as the table.
         """
-        places = self.schema.positions(columns)
+        positions = self.schema.positions(columns)
         prefixes = [tuple(map(bool, prefix)) for prefix in among]  # plain ones, since they are compared with rows
         if len(set(prefixes)) < len(prefixes) or len(set(map(len, prefixes))) > 1:
             raise SchemaError(
                 f"among = {prefixes!r} has a prefix twice, or prefixes of several lengths",
                 hint="pass each prefix once, all of one length",
             )
-        sizes = [self.schema.columns[place].size for place in places]
+        sizes = [self.schema.columns[position].size for position in positions]
         return self._seal(
-            lambda engine: count_gap_patterns(engine.batches(places), sizes, prefixes),
+            lambda engine: count_gap_patterns(engine.batches(positions), sizes, prefixes),
             distance=L1(self.protect.at_most),
             reads=self._required,
         )
 
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row: distance and `reads` are unchanged."""
-        places = self.schema.positions(columns)
-        return self._derive(lambda engine: engine.select(places), schema=self.schema.select(columns))
+        positions = self.schema.positions(columns)
+        return self._derive(lambda engine: engine.select(positions), schema=self.schema.select(columns))
 
     def rebin(self, schema: Schema) -> PrivateTable:
         """The same rows under a public or released schema with other bins for the same cells.
@@ -246,15 +247,15 @@ class PrivateTable(Sealed):
         return self if schema == self.schema else self._derive(lambda engine: engine, schema=schema)
 
     def where(self, column: str, cells: Iterable[object]) -> PrivateTable:
-        """The rows whose cell in `column` is one of these public `cells` (names as in `schema[column].cells`).
+        """The rows whose cell in `column` is one of these public `cells`, named as in `schema[column].cells`.
 
-        Each row is kept or not by itself, so the distance is unchanged. Rows with a gap in `column` are left out, so
-        `column` is added to `reads`.
+        In a column with bins these are its bins. Each row is kept or not by itself, so the distance is unchanged. Rows
+        with a gap in `column` are left out, so `column` is added to `reads`.
         """
-        (place,) = self.schema.positions([column])
-        kept = np.zeros(self.schema.columns[place].extended_size, dtype=np.bool_)
-        kept[[self.schema.columns[place].code_of(cell) for cell in cells]] = True
-        return self._derive(lambda engine: engine.keep(self._mask_cells({place: kept})), required={column})
+        (position,) = self.schema.positions([column])
+        kept = np.zeros(self.schema.columns[position].extended_size, dtype=np.bool_)
+        kept[[self.schema.columns[position].code_of(cell) for cell in cells]] = True
+        return self._derive(lambda engine: engine.keep(self._mask_cells({position: kept})), required={column})
 
     def complete_rows(self) -> PrivateTable:
         """The rows without any gap. Row by row: the distance is unchanged; all columns are added to `reads`."""
@@ -263,7 +264,7 @@ class PrivateTable(Sealed):
 
     def _mask_cells(self, masks: Mapping[int, NDArray[np.bool_]]) -> dict[int, NDArray[np.bool_]]:
         """Masks over the cells of columns, from masks over their bins."""
-        return {place: mask[self._bin_of_cell.get(place, slice(None))] for place, mask in masks.items()}
+        return {position: mask[self._bin_of_cell.get(position, slice(None))] for position, mask in masks.items()}
 
     def fill(self, distributions: Sequence[NDArray[np.float64]]) -> PrivateTable:
         """Draw every gap from its column's public or released distribution over observed cells.
@@ -272,7 +273,7 @@ class PrivateTable(Sealed):
         is read whether or not it has gaps: nothing is added to `reads`.
         """
         checked = filling.check_distributions(self.schema, distributions)
-        return self._fill_rows(lambda columns, chance: filling.fill_gaps(columns, checked, chance))
+        return self._fill_rows(lambda columns, randomness: filling.fill_gaps(columns, checked, randomness))
 
     def fill_given(self, model: Filler) -> PrivateTable:
         """Draw every gap from a fitted model, given the other cells of its row. Distance and `reads` as for `fill`.
@@ -283,7 +284,7 @@ class PrivateTable(Sealed):
         model = filling.trusted_model(model)
         sizes, fitted = ([(column.name, column.size) for column in s.columns] for s in (self.schema, model.schema))
         if sizes == fitted:
-            return self._fill_rows(lambda columns, chance: filling.fill_given(columns, model, chance))
+            return self._fill_rows(lambda columns, randomness: filling.fill_given(columns, model, randomness))
         if model.schema.finest.columns == self.schema.finest.columns:  # another release learned its bins
             return self.rebin(model.schema).fill_given(model).rebin(self.schema)
         raise SchemaError(
@@ -297,32 +298,32 @@ class PrivateTable(Sealed):
         numbers. So the distance is unchanged; counts and sums read every row from here on. Only distributions of this
         library are accepted.
         """
-        (place,), others = self.schema.positions([column]), self.schema.positions(given)
+        (position,), others = self.schema.positions([column]), self.schema.positions(given)
         if any(self.schema.columns[other].gaps for other in others) and not self._is_filled:
             raise ModelError(
                 f"column {column!r} would be filled given {listing(given)}, but these columns must have no gaps",
                 hint=Hint("pass columns without gaps as ", Argument("given")),
             )
-        filler = filling.trusted_column(distribution, self.schema, place, others)
+        filler = filling.trusted_column(distribution, self.schema, position, others)
         return self._fill_rows(
-            lambda columns, chance: filling.fill_column(columns, filler, place, others, chance), only=column
+            lambda columns, randomness: filling.fill_column(columns, filler, position, others, randomness), only=column
         )
 
     def _fill_rows(
-        self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]], *, only: str | None = None
+        self, fill: Callable[[tuple[Codes, ...], RowRandomness], tuple[Codes, ...]], *, only: str | None = None
     ) -> PrivateTable:
         """Fill the gaps of all columns, or of `only` one: draw a bin, then one of its cells."""
         check_in_memory(self, "filling gaps")
         wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
         cells = self.schema.finest.columns
-        finer = {place: (cells[place].size, bins) for place, bins in self._bin_of_cell.items() if place in wanted}
+        cells_of_bins = {i: (cells[i].size, bins) for i, bins in self._bin_of_cell.items() if i in wanted}
 
         def filled(engines: list[Any]) -> Memory:
             unbinned, rows = (rows_in_memory(engine) for engine in engines)
-            chance = filling.secret_chance(rows.rows)
-            bins = fill(rows.columns, chance)
-            drawn = [bins[place] if place in wanted else codes for place, codes in enumerate(unbinned.columns)]
-            return Memory(filling.fill_cells(unbinned.columns, drawn, finer, chance), rows.rows)
+            randomness = filling.secret_chance(rows.rows)
+            bins = fill(rows.columns, randomness)
+            drawn = [bins[position] if position in wanted else codes for position, codes in enumerate(unbinned.columns)]
+            return Memory(filling.fill_cells(unbinned.columns, drawn, cells_of_bins, randomness), rows.rows)
 
         both: Private[list[Any], None] = gather([self._unbinned_rows, self._rows], key=self._key)
         if only is None:
@@ -335,8 +336,8 @@ class PrivateTable(Sealed):
 
         Row by row; gaps and *not applicable* stay. So distance and `reads` are unchanged.
         """
-        (place,) = self.schema.positions([column])
-        binned, unbinned = self.schema.columns[place], self.schema.finest.columns[place]
+        (position,) = self.schema.positions([column])
+        binned, unbinned = self.schema.columns[position], self.schema.finest.columns[position]
         low, high = binned.code_of(lowest), binned.code_of(highest)
         if not low <= high:
             raise SchemaError(
@@ -344,10 +345,10 @@ class PrivateTable(Sealed):
                 hint=Hint("pass ", Argument("lowest", highest), " and ", Argument("highest", lowest)),
             )
         codes = np.arange(binned.extended_size)
-        kept = np.flatnonzero(self._mask_cells({place: (codes >= low) & (codes <= high)})[place])
+        kept = np.flatnonzero(self._mask_cells({position: (codes >= low) & (codes <= high)})[position])
         codes = np.arange(unbinned.extended_size)
         clamped = np.where(codes < unbinned.values_size, np.clip(codes, kept[0], kept[-1]), codes)
-        return self._derive(lambda engine: engine.recode({place: clamped}))
+        return self._derive(lambda engine: engine.recode({position: clamped}))
 
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed once. Training keeps `reads`: its guarantee uses no gap patterns."""
@@ -397,12 +398,12 @@ def check_question(question: object) -> None:
         )
 
 
-def check_in_memory(table: PrivateTable, what: str) -> None:
+def check_in_memory(table: PrivateTable, operation: str) -> None:
     """Refuse an operation that needs all rows in memory if the engine does not hold them, before any charge."""
     engine = table._engine  # noqa: SLF001 same package
     if not issubclass(engine, RowAccess):
         raise EngineError(
-            f"{what} needs all rows in memory, but the engine {engine.__name__.lower()} does not hold them",
+            f"{operation} needs all rows in memory, but the engine {engine.__name__.lower()} does not hold them",
             hint=Hint("read the table with ", Argument("engine", "memory"))
             | Hint("choose a treatment of gaps that needs only counts"),
         )
@@ -415,8 +416,8 @@ def columns_with_gaps(schema: Schema, names: Iterable[str]) -> Columns:
 
 def observed_codes(schema: Schema, names: Iterable[str]) -> dict[int, NDArray[np.bool_]]:
     """For each of these columns that may have gaps, by position: which of its codes are observed cells."""
-    columns = [(place, schema.columns[place]) for place in schema.positions(names)]
-    return {place: np.arange(column.extended_size) < column.size for place, column in columns if column.gaps}
+    columns = [(position, schema.columns[position]) for position in schema.positions(names)]
+    return {position: np.arange(column.extended_size) < column.size for position, column in columns if column.gaps}
 
 
 def cached(function: Callable[[Any], T]) -> Callable[[Any], T]:

@@ -43,7 +43,7 @@ from gapless.model.marginal import project_to_simplex
 from gapless.privacy import MCAR, DiscreteGaussian, DiscreteLaplace, Grant, Loss, Spend, for_counts
 from gapless.schema import Column
 from gapless.text import aligned, plural
-from gapless.types import Floats, number
+from gapless.types import Floats, checked_number
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Pattern: TypeAlias = tuple[bool, ...]
@@ -393,7 +393,7 @@ def gap_rates(
         columns: what is assumed of columns: "independent" of each other, or "dependent".
     """
     check_private(table, "gap_rates()", public=Hint("use ", Call("patterns", ...), ", which is free"))
-    number("failure", failure, 0, 1, "()", error=BudgetError, example=1e-6)
+    checked_number("failure", failure, 0, 1, "()", error=BudgetError, example=1e-6)
     lacking = [column for column in table.schema.columns if column.gaps]
     if not lacking:
         raise SchemaError(

@@ -36,7 +36,7 @@ from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
 from gapless.text import check_one_of
-from gapless.types import Floats, is_number, number, whole
+from gapless.types import Floats, checked_number, is_number, whole
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -179,7 +179,7 @@ class MNAR(ValueDrivenGaps):
         ValueDrivenGaps.__post_init__(self)
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
         check_one_of("MNAR mechanism", self.how, ("logistic", "self", "quantile"), error=SchemaError)
-        number("quantile", self.quantile, 0, 0.5, "(]", error=SchemaError, example=0.25)
+        checked_number("quantile", self.quantile, 0, 0.5, "(]", error=SchemaError, example=0.25)
         highest = max(self.rates.values(), default=0.0) if isinstance(self.rates, Mapping) else self.rates
         if self.how == "quantile" and highest > 2 * self.quantile:
             raise SchemaError(

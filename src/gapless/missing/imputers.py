@@ -22,7 +22,7 @@ from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import BinnedColumn
-from gapless.types import Floats, is_trusted, number
+from gapless.types import Floats, checked_number, is_trusted
 
 
 @runtime_checkable
@@ -200,7 +200,9 @@ class FromModel:
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table with its gaps drawn given the observed cells."""
         self.check(table.schema)
-        model: Filler = self.model.fit(table, spend=grant.lend(budget)) if hasattr(self.model, "fit") else self.model
+        model: Filler = (
+            self.model.fit(table, spend=grant.transfer(budget)) if hasattr(self.model, "fit") else self.model
+        )
         if is_trusted(model):
             _check_fills(can_fill=isinstance(model.filled, CanFill))
         return table.fill_given(model)  # refuses a model that is not ours
@@ -231,7 +233,7 @@ class ImputeFirst:
                 f"imputer must be an imputer such as FromMean(), got {self.imputer!r}",
                 hint=Hint("use ", Call("ImputeFirst", Call("FromMean"))),
             )
-        number("share", self.share, 0, 1, "()", error=ModelError, example=0.25)
+        checked_number("share", self.share, 0, 1, "()", error=ModelError, example=0.25)
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from gapless.errors import Argument, BudgetError, Call, Hint, SchemaError
-from gapless.text import format_up
+from gapless.text import format_rounded_up
 from gapless.types import is_number
 
 Rate: TypeAlias = float | Mapping[str, float]
@@ -84,7 +84,7 @@ class MCAR:
             "these probabilities are public"
             if not self.failure
             else "these probabilities were bounded by a paid estimate that fails with probability "
-            + format_up(self.failure)
+            + format_rounded_up(self.failure)
         )
         if self.paid is not None:
             origin += f" ({self.paid})"
@@ -211,8 +211,8 @@ def checked_rate(rate: Any, name: str) -> Rate:
 def _description(rates: Rate) -> str:
     """The rates as text, rounded up: printed rates are never below the assumed ones."""
     if not isinstance(rates, Mapping):
-        return f"{format_up(rates)} in every column that may be missing"
+        return f"{format_rounded_up(rates)} in every column that may be missing"
     same = set(rates.values())
     if len(rates) > 3 and len(same) == 1:
-        return f"{format_up(same.pop())} in each of {', '.join(map(repr, rates))}"
-    return ", ".join(f"{format_up(rate)} in {column!r}" for column, rate in rates.items()) or "0 everywhere"
+        return f"{format_rounded_up(same.pop())} in each of {', '.join(map(repr, rates))}"
+    return ", ".join(f"{format_rounded_up(rate)} in {column!r}" for column, rate in rates.items()) or "0 everywhere"

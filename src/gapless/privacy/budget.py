@@ -20,8 +20,8 @@ import numpy as np
 
 from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.assumptions import Assumption, check_assumption
-from gapless.text import format_up
-from gapless.types import is_whole, number
+from gapless.text import format_rounded_up
+from gapless.types import checked_number, is_whole
 
 PURE = math.inf
 # Float rounding never breaks the guarantee: capacities are rounded down by the relative ROUNDING, far more than the
@@ -103,8 +103,8 @@ class Budget:
                 hint=Hint("add ", Argument("delta", 1e-6), " (recommended, less noise)")
                 | Hint("add ", Argument("delta", 0), " (pure differential privacy, much more noise)"),
             )
-        epsilon = number("epsilon", self.epsilon, 0, math.inf, "()", error=BudgetError, example=1)
-        delta = number("delta", self.delta, 0, 1, "[)", error=BudgetError, example=1e-6)
+        epsilon = checked_number("epsilon", self.epsilon, 0, math.inf, "()", error=BudgetError, example=1)
+        delta = checked_number("delta", self.delta, 0, 1, "[)", error=BudgetError, example=1e-6)
         object.__setattr__(self, "epsilon", epsilon)  # plain floats, whatever was passed
         object.__setattr__(self, "delta", delta)
         if self.ground_truth is not None:
@@ -117,8 +117,8 @@ class Budget:
                 )
 
     def __str__(self) -> str:
-        failure = 0.0 if self.ground_truth is None else self.ground_truth.failure
-        promise = f"ε = {format_up(self.epsilon)}, δ = {format_up(self.delta + failure)}"
+        failure = 0.0 if self.ground_truth is None else self.ground_truth.failure  # the chance that a rate is wrong
+        promise = f"ε = {format_rounded_up(self.epsilon)}, δ = {format_rounded_up(self.delta + failure)}"
         if self.ground_truth is None:
             return promise
         return f"{promise} for the complete data, assuming that {self.ground_truth}"
@@ -148,7 +148,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The protected unit: everything that one person contributes, at most this many rows."""
+    """The protected unit: everything that one person contributes, at most this many rows; also a distance of tables."""
 
     at_most: int = 1
 

@@ -301,11 +301,11 @@ class FirstBatch(RenyiFilter):
 
     Attributes:
         budget: the guarantee.
-        counted_reads: the `reads` of an entry, as guarantees for the complete data count them.
+        reads_for_complete_data: the `reads` of an entry, as guarantees for the complete data count them.
     """
 
     budget: Budget = field(kw_only=True)
-    counted_reads: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
+    reads_for_complete_data: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
         """The price of a batch that is fixed in advance, if that is less than the sum of its losses."""
@@ -344,7 +344,7 @@ class FirstBatch(RenyiFilter):
             raise ValueError("was changed: entries after the first batch are marked as priced together")
         parts = (
             BatchPart.from_release(
-                mechanism_of(entry.mechanism), distance_of(entry.distance), self.counted_reads(entry.reads)
+                mechanism_of(entry.mechanism), distance_of(entry.distance), self.reads_for_complete_data(entry.reads)
             )
             for entry in together
             if entry.mechanism != UNKNOWN_MECHANISM

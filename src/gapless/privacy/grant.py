@@ -27,7 +27,7 @@ R = TypeVar("R", bound=Numbers)
 class Grant:
     """Permission to spend up to a loss. The ledger is charged for releases only, not for the grant.
 
-    A grant belongs to one thread: it checks what is left, then spends. Threads and processes may share the ledger.
+    `to` is who spends. A grant belongs to one thread: it checks what is left, then spends. The ledger may be shared.
 
     Every release has four steps: price it from public facts, charge the ledger, open the sealed value, add noise. Under
     a journal (`resumable`) a stopped run repeats these steps. A batch that the ledger has charged to this run is not
@@ -46,7 +46,7 @@ class Grant:
         """The loss that may still be spent."""
         return self._left
 
-    def lend(self, spend: Loss) -> Loss:
+    def transfer(self, spend: Loss) -> Loss:
         """Move a part of this grant to another one, as its `spend=`."""
         if not spend.fits_in(self._left):
             raise BudgetError(
@@ -58,7 +58,7 @@ class Grant:
         return spend
 
     def release(self, value: Private[T, D], mechanism: Mechanism[T, D, R], *, what: str) -> Released[R]:
-        """Price, charge, open, add noise. After a crash the charge stays, so no release is unrecorded."""
+        """Price, charge, open, add noise. The entry records `what` it is for, and stays after a crash."""
         return self.release_all([(value, mechanism, what)])[0]
 
     def release_all(
@@ -75,9 +75,9 @@ class Grant:
         for value, *_ in requests:
             check_sealed(value, self._key)  # before the charge
         batch = [Request(value.distance, value.reads, mechanism, what) for value, mechanism, what in requests]
-        return self.plan(batch, together=together).release_all([value for value, *_ in requests])
+        return self.charge_plan(batch, together=together).release_all([value for value, *_ in requests])
 
-    def plan(self, requests: Iterable[Request], *, together: bool = False) -> Plan:
+    def charge_plan(self, requests: Iterable[Request], *, together: bool = False) -> Plan:
         """Price all requests and charge for them at once; the plan then reads their values in turn.
 
         The values need not exist yet: they may depend on earlier answers of the plan (`Plan.release`).
@@ -94,18 +94,16 @@ class Grant:
                 f"{self._ledger.percent(self._left)} of this grant is left",
                 hint=Hint("pass a larger ", Argument("spend")),
             )
-        numbers = self._charge(entries_of(price, to=self.to, noise_name=noise.origin(source)))
+        numbers = self._charge_once(entries_of(price, to=self.to, noise_name=noise.origin(source)))
         self._left -= price.total
         return Plan(self._key, list(zip(requests, numbers, strict=True)), source, self._journal)
 
-    def _charge(self, entries: Sequence[Entry]) -> list[int]:
+    def _charge_once(self, entries: Sequence[Entry]) -> list[int]:
         """Charge for the entries, unless an earlier run of the same call did; returns their numbers."""
         if self._journal is None or not entries:
             return self._ledger.charge(entries)
         charged = self._journal.next_batch(entries, after=self._ledger.entry_count)
         return self._ledger.charge(entries, run=self._journal.run) if charged is None else charged
-
-    # ------------------------------------------------------------------ noise for a price
 
     def even_loss(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
         """The equal loss for each value so that releasing all of them next costs `spend`.

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from gapless.errors import Argument, BudgetError, Hint, LedgerError
-from gapless.privacy import ledger_file, promise
+from gapless.privacy import ledger_file, promise  # `promise` has the texts of reports and refusals
 from gapless.privacy.budget import PURE, RECOMMENDED_BUDGET, ROUNDING, Budget, Loss, Rows, Spend, percent_of, share_of
 from gapless.privacy.first_batch import FirstBatch, GaussianBatch
 from gapless.privacy.grant import Grant
@@ -64,8 +64,6 @@ class Ledger(LedgerGuarantees):
         self.coverage: Coverage = "unknown"
         self._register_files: Callable[[Ledger], Coverage] | None = None  # None once it is done
         self._add_lines(lines[1:])
-
-    # ------------------------------------------------------------------ opening
 
     @classmethod
     def open(cls, path: str | Path) -> Ledger:
@@ -134,8 +132,6 @@ class Ledger(LedgerGuarantees):
             self.coverage = register(self)
             self._register_files = None
 
-    # ------------------------------------------------------------------ the header
-
     @property
     def path(self) -> Path:
         """The path of the ledger, with links resolved."""
@@ -171,8 +167,6 @@ class Ledger(LedgerGuarantees):
         """The whole budget as a loss."""
         return self._header.capacity
 
-    # ------------------------------------------------------------------ the account
-
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Copies of all entries; those of other processes as of the last `refresh`."""
@@ -190,12 +184,12 @@ class Ledger(LedgerGuarantees):
 
     def _initial_pricing(self) -> Pricing:
         """The pricing strategy of this ledger before its first entry."""
-        budget, counted_reads = self.budget, self._gaps.counted_reads
+        budget, reads_for_complete_data = self.budget, self._gaps.reads_for_complete_data
         if budget.ground_truth is not None:
-            return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, counted_reads)
+            return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, reads_for_complete_data)
         if self.order == PURE:
             return RenyiFilter(self.capacity)
-        return FirstBatch(self.capacity, budget=budget, counted_reads=counted_reads)
+        return FirstBatch(self.capacity, budget=budget, reads_for_complete_data=reads_for_complete_data)
 
     def pricing(self, *, after: int | None = None) -> Pricing:
         """The current pricing strategy, or that after the first `after` entries."""
@@ -255,12 +249,12 @@ class Ledger(LedgerGuarantees):
         return round(100 - left, 2), left
 
     def grant(self, spend: Spend, *, to: str) -> Grant:
-        """Permission to spend up to `spend`, if that much is left."""
+        """Permission to spend up to `spend`, if that much is left; entries record who spends it: `to`."""
         spend = self.share(spend)
         journal = journal_of(self)
-        if journal is not None and (resumed := journal.next_grant(to)) is not None:
+        if journal is not None and (recorded_spend := journal.next_grant(to)) is not None:
             self.refresh()
-            return Grant(self, self._key, resumed, to, journal=journal)  # a part of it may be spent already
+            return Grant(self, self._key, recorded_spend, to, journal=journal)  # a part of it may be spent already
         if spend.value <= 0:
             raise BudgetError(f"{to}: spend must be positive, got 0", hint="pass a share of the budget above 0%")
         self.refresh()
@@ -305,31 +299,32 @@ class Ledger(LedgerGuarantees):
             cost = self._pricing.cost([(Loss(entry.loss, self.order), entry.columns) for entry in entries])
             if not self._pricing.has_capacity_for(cost):
                 raise self._overspending_error(cost, to, "a release costs")
-            first, last = len(self._entries) + 1, self._seen.last
+            first_of_batch, previous_hash = len(self._entries) + 1, self._seen.last_hash
             written = []
-            for number, entry in enumerate(entries, first):
-                written.append(replace(entry, number=number, batch=first, run=run).line(last))
-                last = ledger_file.hash_of(written[-1])
+            for number, entry in enumerate(entries, first_of_batch):
+                written.append(replace(entry, number=number, batch=first_of_batch, run=run).line(previous_hash))
+                previous_hash = ledger_file.hash_of(written[-1])
             self._add_lines(written, write=True)
-            return list(range(first, first + len(written)))
+            return list(range(first_of_batch, first_of_batch + len(written)))
 
     def _add_lines(self, lines: Sequence[str], *, write: bool = False) -> None:
         """Check new lines, then `write` them to the file if asked, and add them: all, or none if one is wrong."""
         entries: list[Entry] = []
         seen = self._seen
         for line in lines:
-            entries.append(self._parse_checked(line, number=len(self._entries) + len(entries) + 1, after=seen.last))
+            number = len(self._entries) + len(entries) + 1
+            entries.append(self._parse_checked(line, number=number, previous_hash=seen.last_hash))
             seen = seen.after(line)
         pricing = self._pricing_after(self._pricing, entries)
         if write:
-            ledger_file.append(self._path, self._seen.end, "".join(lines))
+            ledger_file.append(self._path, self._seen.end_offset, "".join(lines))
         self._entries += entries
         self._seen, self._pricing = seen, pricing
 
-    def _parse_checked(self, line: str, *, number: int, after: str) -> Entry:
+    def _parse_checked(self, line: str, *, number: int, previous_hash: str) -> Entry:
         """The entry in a line, if its hash continues the chain and its loss is at least the recomputed one."""
         try:
-            entry = ledger_file.parse_entry(line, number=number, after=after)
+            entry = ledger_file.parse_entry(line, number=number, previous_hash=previous_hash)
             least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - RECOMPUTED_TOLERANCE)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise self._damaged(f"was changed at entry {number}") from None
@@ -339,8 +334,6 @@ class Ledger(LedgerGuarantees):
 
     def _damaged(self, problem: str) -> LedgerError:
         return LedgerError(f"{self._path} {problem}", hint=ledger_file.RESTORE_HINT)
-
-    # ------------------------------------------------------------------ guarantees and reports
 
     @property
     def _snapshot(self) -> LedgerSnapshot:
@@ -368,7 +361,7 @@ class Ledger(LedgerGuarantees):
 
     def summary(self) -> dict[str, Any]:
         """The whole content of the ledger, for JSON. All of it is public."""
-        return promise.summary(self, self._gaps.stated)
+        return promise.summary(self, self._gaps.header_gaps)
 
     def __str__(self) -> str:
         return promise.text(self)

@@ -98,7 +98,7 @@ class Entry:
         return replace(self, mechanism=dict(self.mechanism), distance=dict(self.distance), reads=reads)
 
 
-def parse_entry(line: str, *, number: int, after: str) -> Entry:
+def parse_entry(line: str, *, number: int, previous_hash: str) -> Entry:
     """The entry in a line, which must have this number and hold the hash of the line before it.
 
     Raises:
@@ -116,7 +116,7 @@ def parse_entry(line: str, *, number: int, after: str) -> Entry:
         and isinstance(entry.together, bool)
         and not (entry.mechanism == UNKNOWN_MECHANISM and entry.reads is not None)  # its columns are unknown
     )
-    if not (well_formed and previous == after and entry.number == number and 0 <= entry.loss < math.inf):
+    if not (well_formed and previous == previous_hash and entry.number == number and 0 <= entry.loss < math.inf):
         raise ValueError("the line is not the next entry")
     return entry
 
@@ -145,13 +145,13 @@ def entries_of(price: Price, *, to: str, noise_name: str) -> list[Entry]:
 class ReadPosition:
     """How far a process has read a ledger: the position and the hash of the last line it knows."""
 
-    begin: int = 0
-    end: int = 0
-    last: str = ""
+    begin_offset: int = 0
+    end_offset: int = 0
+    last_hash: str = ""
 
     def after(self, line: str) -> ReadPosition:
         """The position after another line."""
-        return ReadPosition(self.end, self.end + len(line.encode()), hash_of(line))
+        return ReadPosition(self.end_offset, self.end_offset + len(line.encode()), hash_of(line))
 
 
 def seal_of(path: Path) -> Path:
@@ -298,15 +298,18 @@ def _finish_write_and_read(path: Path, descriptor: int, seen: ReadPosition) -> b
     its place: lines are chained, so any other ledger, or another history of the same one, differs there.
     """
     sealed = _read_seal(path)
-    begin = seen.begin if sealed is None else min(seen.begin, sealed[0])
+    begin = seen.begin_offset if sealed is None else min(seen.begin_offset, sealed[0])
     text = _read_from(descriptor, begin)
-    if seen.end and hashlib.sha256(text[seen.begin - begin : seen.end - begin]).hexdigest() != seen.last:
+    if (
+        seen.end_offset
+        and hashlib.sha256(text[seen.begin_offset - begin : seen.end_offset - begin]).hexdigest() != seen.last_hash
+    ):
         raise LedgerError(f"{path} is no longer the ledger that was opened, or has lost entries", hint=RESTORE_HINT)
     if sealed is None:  # no seal, or an unfinished one: then the ledger itself was not being written
         if text and not text.endswith(b"\n"):
             _recover_fragment(path, _read_from(descriptor, 0))
             text = _read_from(descriptor, begin)
-        return text[seen.end - begin :]
+        return text[seen.end_offset - begin :]
     at, tail = sealed
     if begin + len(text) < at:
         raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=RESTORE_HINT)
@@ -316,7 +319,7 @@ def _finish_write_and_read(path: Path, descriptor: int, seen: ReadPosition) -> b
     if len(written) < len(tail):
         _write_at(path, at, tail)
         text = text[: at - begin] + tail
-    return text[seen.end - begin :]
+    return text[seen.end_offset - begin :]
 
 
 def _read_seal(path: Path) -> tuple[int, bytes] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gapless.errors import Argument, BudgetError, Hint
 from gapless.privacy.budget import PURE, Loss, pure_loss
-from gapless.privacy.noise import LARGEST, NoiseSource
+from gapless.privacy.noise import LARGEST_SCALE, NoiseSource
 from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Numbers, Sampled, Smooth
 from gapless.types import Floats, Integers
 
@@ -67,11 +67,11 @@ def check_distance(distance: object, kind: type[Linf | Smooth | Sampled]) -> Non
         )
 
 
-def check_not_pure(order: float, what: str) -> None:
+def check_not_pure(order: float, mechanism: str) -> None:
     """Refuse a mechanism without a finite pure loss under a pure budget."""
     if order == PURE:
         raise BudgetError(
-            f"{what} has no finite loss under a pure budget",
+            f"{mechanism} has no finite loss under a pure budget",
             hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger"),
         )
 
@@ -88,9 +88,9 @@ def _check_integers(value: Integers) -> Integers:
 def _check_positive(name: str, value: float) -> float:
     """The value as a plain float: a subclass of float could be charged as one number and used as another."""
     plain = float(value)
-    if not 0 < plain <= LARGEST:
+    if not 0 < plain <= LARGEST_SCALE:
         raise BudgetError(
-            f"{name} must be in (0, 2^{math.log2(LARGEST):g}], got {plain:g}",
+            f"{name} must be in (0, 2^{math.log2(LARGEST_SCALE):g}], got {plain:g}",
             hint=Hint("choose another ", Argument("spend")) | Hint("choose another ", Argument("epsilon")),
         )
     return plain
@@ -135,7 +135,7 @@ class DiscreteLaplace(_PureNoise[L1]):
     """
 
     distance_kind: ClassVar = L1
-    description: ClassVar[str] = "whole numbers are added to counts"
+    description: ClassVar[str] = "whole numbers are added to counts"  # shown in the statement of a release
 
     @property
     def noise_std(self) -> float:

@@ -38,7 +38,7 @@ __all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current", "origi
 
 
 MAX_OPENDP_SIZE = 10_000  # cells that OpenDP draws in a fraction of a second
-LARGEST = 2.0**50  # scale up to which no draw comes near the ends of int64
+LARGEST_SCALE = 2.0**50  # scale up to which no draw comes near the ends of int64
 SYSTEM = "system"  # the ledger's word for noise that is private
 _SUFFIX_BITS = np.uint64(48)  # bits of a word after the prefix by which its cell is looked up
 _EXTRA_VARIANCE = Fraction(1, 512)  # η: the relative excess variance of the proposals for a wide Gaussian
@@ -139,7 +139,7 @@ def origin(source: NoiseSource) -> str:
 
 
 def _checked(scale: float) -> float:
-    if not 0 < scale <= LARGEST:  # NaN fails as well
+    if not 0 < scale <= LARGEST_SCALE:  # NaN fails as well
         raise ValueError(f"noise scale must be in (0, 2^50]. Found {scale}.")
     return float(scale)
 

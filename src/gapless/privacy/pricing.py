@@ -23,7 +23,7 @@ from gapless.errors import BudgetError
 from gapless.privacy.budget import ROUNDING, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
 from gapless.privacy.private import L1, Columns, Linf, Private, Sampled, Smooth
-from gapless.privacy.registry import check_known
+from gapless.privacy.registry import check_registered
 
 if TYPE_CHECKING:
     from gapless.privacy.first_batch import GaussianBatch
@@ -50,7 +50,7 @@ class Request:
     what: str
 
     def __post_init__(self) -> None:
-        check_known(self.mechanism, self.distance)
+        check_registered(self.mechanism, self.distance)
         numbers = [getattr(self.distance, field.name) for field in fields(self.distance)]
         names = frozenset() if self.reads is None else self.reads
         has_plain_numbers = all(type(number) in (int, float) for number in numbers)

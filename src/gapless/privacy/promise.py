@@ -16,8 +16,8 @@ from gapless.errors import Argument, BudgetError, Call, Hint, LedgerError
 from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import PURE, Loss, Rows
 from gapless.privacy.ledger_file import seal_of
-from gapless.text import aligned, format_up, plural, rounded_up
-from gapless.types import GapRule, number, whole
+from gapless.text import aligned, format_rounded_up, plural, rounded_up
+from gapless.types import GapRule, checked_number, whole
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
@@ -47,8 +47,8 @@ class Guarantee:
         if not self.private:
             return f"NOT PRIVATE: {self.basis}"
         return (
-            f"({rounded_up(self.epsilon)}, {format_up(self.delta)})-differential privacy for adding or removing "
-            f"{self.protect} of the incomplete table '{self.table}', schema public"
+            f"({rounded_up(self.epsilon)}, {format_rounded_up(self.delta)})-differential privacy for adding or "
+            f"removing {self.protect} of the incomplete table '{self.table}', schema public"
         )
 
 
@@ -80,8 +80,8 @@ class GroundTruth:
             return str(self.incomplete)
         promise = (
             f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, "
-            f"{format_up(self.delta)})-differential privacy for adding or removing {self.incomplete.protect} of the "
-            f"complete data. Basis: {self.basis}. {gap_rules_text(self.gaps)} "
+            f"{format_rounded_up(self.delta)})-differential privacy for adding or removing {self.incomplete.protect} "
+            f"of the complete data. Basis: {self.basis}. {gap_rules_text(self.gaps)} "
             "This covers the releases of one ledger: such figures of several must not be added up."
         )
         if self.realised is None or self.realised > 0.999 * self.epsilon:
@@ -177,7 +177,7 @@ def stability_cost(epsilon: float, delta: float = 0.0, *, changed: int, rho: flo
     changed = whole("changed", changed, error=BudgetError, least=1)
     given = {"epsilon": epsilon, "delta": delta, "rho": 0.0 if rho is None else rho}
     for name, value in given.items():
-        number(name, value, 0, math.inf, "[)", error=BudgetError, example=1)
+        checked_number(name, value, 0, math.inf, "[)", error=BudgetError, example=1)
     return StabilityCost(
         float(epsilon) * changed,
         min(1.0, delta * _steps(epsilon, changed)) if delta else 0.0,
@@ -223,13 +223,13 @@ def cautions(epsilon: float, delta: float, *, expected_rows: int | None = None) 
         limit, advice = "1", f": {odds}. Weigh whether that is enough."
         if epsilon > VERY_HIGH_EPSILON:
             limit, advice = "10", f", A VERY WEAK PROMISE: {odds}. It hardly protects by itself."
-        found.append(f"ε = {format_up(epsilon)} is above {limit}{advice}")
+        found.append(f"ε = {format_rounded_up(epsilon)} is above {limit}{advice}")
     rows = expected_rows or USUAL_ROWS
     if delta * rows * CLEARLY > 1 + 1e-9:
         origin = "that the schema expects" if expected_rows else "assumed, since the schema states no expected_rows"
         found.append(
-            f"δ = {format_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the {plural(rows, 'row')} "
-            f"{origin}: rows could be published whole with that probability each. "
+            f"δ = {format_rounded_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the "
+            f"{plural(rows, 'row')} {origin}: rows could be published whole with that probability each. "
             f"At most {1 / (CLEARLY * rows):g} would be clear."
         )
     return found
@@ -280,8 +280,8 @@ def text(ledger: Ledger) -> str:
         delta += assumed.failure
     used, left = ledger.percentages()
     lines = [
-        f"Ledger of '{ledger.table}': ε = {format_up(ledger.budget.epsilon)}, δ = {format_up(delta)}{budget_scope}, "
-        f"protecting {ledger.protect}",
+        f"Ledger of '{ledger.table}': ε = {format_rounded_up(ledger.budget.epsilon)}, "
+        f"δ = {format_rounded_up(delta)}{budget_scope}, protecting {ledger.protect}",
         f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to "
         f"ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}",
     ]
@@ -357,7 +357,9 @@ def refused_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
         )
     stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
     if stated.private:
-        promised, left = (f"({rounded_up(found.epsilon)}, {format_up(found.delta)})" for found in (stated, true))
+        promised, left = (
+            f"({rounded_up(found.epsilon)}, {format_rounded_up(found.delta)})" for found in (stated, true)
+        )
         wrong += (
             f": its releases are less private than they state. For a person with {unit.at_most} rows "
             + (f"{left}-differential privacy is left" if true.delta < 1 else "no differential privacy can be proved")

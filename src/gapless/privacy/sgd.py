@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from gapless.errors import Argument, BudgetError, Hint
 from gapless.privacy.budget import Loss
 from gapless.privacy.mechanisms import Mechanism, RecordedMechanism, check_distance, check_not_pure
-from gapless.privacy.noise import LARGEST, NoiseSource
+from gapless.privacy.noise import LARGEST_SCALE, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.text import plural
 from gapless.threads import one_thread
-from gapless.types import Codes, Floats, Integers, number, whole
+from gapless.types import Codes, Floats, Integers, checked_number, whole
 
 BLOCK = 256  # rows evaluated at once, always this many: then a row's contribution does not depend on other rows
 GRID_BITS = 20  # sums are rounded to clip·2^-GRID_BITS, so that noise on them is integer noise
@@ -34,7 +34,7 @@ HIGHEST_ORDER = 2**14  # up to which the loss is computed to ten digits
 ROUND_UP = 1 + 1e-9  # the loss is rounded up by more than its float error
 _SAMPLING_BITS = 32  # of the number that decides whether a row is in a sample
 CLIP_RANGE = (2.0**-10, 2.0**20)
-STD_RANGE = (2.0**-GRID_BITS, LARGEST * 2.0**-GRID_BITS)
+STD_RANGE = (2.0**-GRID_BITS, LARGEST_SCALE * 2.0**-GRID_BITS)
 
 S = TypeVar("S")
 M = TypeVar("M", bound=Mechanism[Any, Sampled, Any])
@@ -229,7 +229,7 @@ class ExactSum:
 def set_checked(mechanism: object, ranges: Mapping[str, tuple[float, float]], integers: Sequence[str]) -> None:
     """Check parameters and replace them with plain numbers, so that the noise drawn is the noise charged."""
     for name, (least, most) in ranges.items():
-        plain = number(name, getattr(mechanism, name), least, most, "[]", error=BudgetError, example=1)
+        plain = checked_number(name, getattr(mechanism, name), least, most, "[]", error=BudgetError, example=1)
         object.__setattr__(mechanism, name, plain)
     for name in integers:
         object.__setattr__(mechanism, name, whole(name, getattr(mechanism, name), error=BudgetError, least=1))

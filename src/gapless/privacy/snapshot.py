@@ -46,27 +46,27 @@ class GapDefinitions:
         reading: by the schema with which the table was read.
     """
 
-    stated: Mapping[str, GapRule]
+    header_gaps: Mapping[str, GapRule]
     reading: Mapping[str, GapRule]
 
     def is_same_rule(self, column: str) -> bool:
         """Whether the reading and the header define the gaps of a column in the same way."""
-        read, stated = self.reading.get(column), self.stated.get(column)
+        read, stated = self.reading.get(column), self.header_gaps.get(column)
         return read is not None and stated is not None and read.digest == stated.digest
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
         """The `reads` that an entry records: every row, unless the header defines all these gaps in the same way."""
         return reads if all(map(self.is_same_rule, reads or ())) else None
 
-    def counted_reads(self, reads: Collection[str] | None) -> Columns | None:
+    def reads_for_complete_data(self, reads: Collection[str] | None) -> Columns | None:
         """The `reads` of an entry in guarantees for the complete data: every row if the header lacks a definition."""
-        is_defined = reads is not None and self.stated.keys() >= set(reads)
+        is_defined = reads is not None and self.header_gaps.keys() >= set(reads)
         return frozenset(reads or ()) if is_defined else None
 
     @property
     def columns_with_gaps(self) -> list[str]:
         """The columns that can have gaps by the header; the rates of other columns have no effect."""
-        return [column for column, rule in self.stated.items() if rule.description != "nothing"]
+        return [column for column, rule in self.header_gaps.items() if rule.description != "nothing"]
 
     def digests(self) -> dict[str, str]:
         """The digest of each definition of the reading, for columns that can have gaps."""
@@ -75,14 +75,14 @@ class GapDefinitions:
     def descriptions(self, assumption: Assumption) -> dict[str, str]:
         """The definition of a gap in each column that an assumption names."""
         return {
-            name: self.stated[name].description if name in self.stated else _UNDEFINED
+            name: self.header_gaps[name].description if name in self.header_gaps else _UNDEFINED
             for name in named_rates(assumption)
         }
 
     def check_columns(self, assumption: Assumption, where: object) -> None:
         """Refuse a rate for an unknown column: a misspelt one would have no effect."""
         rates = getattr(assumption, "rates", None)  # `expand_rates` refuses objects that are no assumption
-        known = {**self.stated, **self.reading} if self.stated else {}
+        known = {**self.header_gaps, **self.reading} if self.header_gaps else {}
         for column in rates if known and isinstance(rates, Mapping) else ():
             if column not in known:
                 raise SchemaError(f"no column {column!r} in {where}", hint=f"use {nearest(column, known)}")
@@ -250,13 +250,15 @@ class LedgerSnapshot:
         if stated is not promised:
             self.gaps.check_columns(stated, self.path)
         assumption = expand_rates(stated, self.gaps.columns_with_gaps)
-        check_rates_match_gaps(assumption, self.gaps.stated)
+        check_rates_match_gaps(assumption, self.gaps.header_gaps)
         incomplete, rules = self.guarantee(), self.gaps.descriptions(assumption)
         if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, rules, None)
         realised = None
         if self.order == PURE:
-            losses = merge_releases((entry.loss, self.gaps.counted_reads(entry.reads)) for entry in self.entries)
+            losses = merge_releases(
+                (entry.loss, self.gaps.reads_for_complete_data(entry.reads)) for entry in self.entries
+            )
             realised = complete_data_loss(losses, assumption, rows=self.header.protect.at_most)
         if not self.is_single_batch and assumption == promised:
             found = [(self.header.budget.epsilon, "the budget's filter for the complete table")]
@@ -275,7 +277,7 @@ class LedgerSnapshot:
             recomputed_loss(entry.mechanism, entry.distance, self.order) if entry.together else entry.loss
             for entry in batch_entries
         ]
-        reads = [self.gaps.counted_reads(entry.reads) for entry in batch_entries]
+        reads = [self.gaps.reads_for_complete_data(entry.reads) for entry in batch_entries]
         amplified = renyi_loss(merge_releases(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
         most = self.header.capacity.value if self.header.budget.ground_truth is None else epsilon
         rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in batch_entries))

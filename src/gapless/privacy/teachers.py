@@ -20,7 +20,7 @@ import numpy as np
 from gapless.errors import Argument, BudgetError, Hint
 from gapless.privacy.budget import Loss
 from gapless.privacy.mechanisms import RecordedMechanism, check_distance, check_not_pure
-from gapless.privacy.noise import LARGEST, NoiseSource
+from gapless.privacy.noise import LARGEST_SCALE, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.privacy.sgd import (
     CLIP_RANGE,
@@ -105,7 +105,7 @@ class TeacherVotes(RecordedMechanism):
     std: float
 
     def __post_init__(self) -> None:
-        set_checked(self, {"std": (2.0**-GRID_BITS, LARGEST)}, ("teachers", "steps", "queries"))
+        set_checked(self, {"std": (2.0**-GRID_BITS, LARGEST_SCALE)}, ("teachers", "steps", "queries"))
 
     @property
     def noise_std(self) -> float:
@@ -123,7 +123,7 @@ class TeacherVotes(RecordedMechanism):
     def for_loss(cls, loss: Loss, distance: Sampled, *, teachers: int, steps: int, queries: int) -> TeacherVotes:
         """The least noise that costs at most `loss`."""
         build = partial(cls, teachers=teachers, steps=steps, queries=queries)
-        return least_noise(build, loss, distance, LARGEST)
+        return least_noise(build, loss, distance, LARGEST_SCALE)
 
     @one_thread()
     def __call__(self, value: Teachable[S], noise: NoiseSource) -> Floats:

@@ -15,7 +15,7 @@ from gapless.constraints.compatible import AllowedSet, ForbiddenCells, PairRule,
 from gapless.constraints.forbidden import constraints_of, possible_cells, rows_violating, rules_on_values, soft_rules_of
 from gapless.constraints.rules import Rule
 from gapless.constraints.violations import ValueRanges, terms_hold
-from gapless.data.filling import Chance
+from gapless.data.filling import RowRandomness
 from gapless.errors import ModelError
 from gapless.model.distribution import Distribution, HasMarginal, Product
 from gapless.schema import Schema
@@ -134,7 +134,7 @@ class ConstraintSampler:
         return all(rule.allows(given) for rule in rules)
 
     def draw(
-        self, draw: Draw, rows: int, chance: Chance, *, free: NDArray[np.bool_] | None = None
+        self, draw: Draw, rows: int, chance: RowRandomness, *, free: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Draw rows that satisfy the rules; return them, and the places of rows that still break a rule.
 
@@ -162,7 +162,7 @@ class ConstraintSampler:
             codes[waiting] = self._repair(draw(waiting), partial(chance_of_rows, chance, waiting), some)
         return codes, waiting
 
-    def _repair(self, codes: NDArray[Any], chance: Chance, free: NDArray[np.bool_] | None) -> NDArray[Any]:
+    def _repair(self, codes: NDArray[Any], chance: RowRandomness, free: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Move rows into the allowed sets by changing one cell each, in place."""
         named = [column for allowed in self.allowed_sets for column in allowed.columns]
         # If two sets share a column, a repair for one may break the other: repeat.
@@ -231,6 +231,6 @@ class _Combinations:
         return np.stack(np.unravel_index(found, rule.sizes), axis=1), times / SAMPLE_ROWS
 
 
-def chance_of_rows(chance: Chance, rows: NDArray[np.intp]) -> Floats:
+def chance_of_rows(chance: RowRandomness, rows: NDArray[np.intp]) -> Floats:
     """Return fresh uniform numbers of some rows; each row has its place in the output of `chance`."""
     return chance()[rows]

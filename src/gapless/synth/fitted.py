@@ -22,7 +22,7 @@ from gapless.constraints.predicates import cell_of
 from gapless.constraints.rules import rules_of
 from gapless.data import Table
 from gapless.data.checks import check_public
-from gapless.data.filling import Chance, fill_given
+from gapless.data.filling import RowRandomness, fill_given
 from gapless.data.table import write_frames
 from gapless.draw.page import Html
 from gapless.draw.ring import MOST_LINES, Edge, legend_kinds, legend_text, ring
@@ -377,7 +377,7 @@ class FittedModel:
         return table.with_codes(codes, schema=table.schema, seed=seed)
 
     @one_thread()
-    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
+    def fill(self, given: NDArray[np.int64], chance: RowRandomness) -> NDArray[np.integer]:
         """Draw the codes that are -1 given the other codes of each row: a function of each row and its random draws.
 
         A row that breaks a constraint is repaired or drawn again, up to a fixed number of times. A row whose observed
@@ -390,7 +390,7 @@ class FittedModel:
         return self._fill(self.filled, given, chance, self._rules)[0]
 
     def _fill(
-        self, distribution: Distribution, given: NDArray[np.int64], chance: Chance, rules: ConstraintSampler
+        self, distribution: Distribution, given: NDArray[np.int64], chance: RowRandomness, rules: ConstraintSampler
     ) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         if not isinstance(distribution, CanFill):
             raise ModelError(

@@ -366,7 +366,7 @@ class FitContext:
         if not planned:
             return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch, together=together)]
         counted = [Request(value.distance, value.reads, noise, name) for value, noise, name in batch]
-        self.plan = self.grant.plan([*counted, *planned])
+        self.plan = self.grant.charge_plan([*counted, *planned])
         return [self.plan.release(value).value.astype(np.float64) for value in values]
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:

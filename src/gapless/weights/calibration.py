@@ -22,7 +22,7 @@ from gapless.model.marginal import Marginal, Measurement, estimate_total, pooled
 from gapless.privacy import ExponentialChoice, Linf, Loss, Spend, for_counts
 from gapless.privacy.grant import Grant
 from gapless.text import plural
-from gapless.types import Floats, number, whole
+from gapless.types import Floats, checked_number, whole
 
 FEW_ROWS = 0.1  # the effective share of the rows below which there is a warning
 
@@ -79,7 +79,7 @@ class Weights:
 
     def truncated(self, largest: float) -> Weights:
         """No weight above `largest` (in units of the mean before): less variance for some bias; the mean is 1 again."""
-        number("largest", largest, 0, np.inf, "(]", error=ModelError, example=10)
+        checked_number("largest", largest, 0, np.inf, "(]", error=ModelError, example=10)
         return Weights(np.minimum(self.values, largest), method=self.method)
 
     @property

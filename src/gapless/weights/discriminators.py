@@ -28,7 +28,7 @@ from gapless.privacy.sgd import Block
 from gapless.synth import FittedModel
 from gapless.text import check_one_of
 from gapless.threads import one_thread
-from gapless.types import Floats, Integers, number, whole
+from gapless.types import Floats, Integers, checked_number, whole
 from gapless.weights.calibration import Weights, keep_columns, public_rows, to_weightable
 
 Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm
@@ -112,7 +112,7 @@ def strength(regularization: float | None, fake: Table) -> float:
     """Λ: as given, or a tenth of the number of synthetic rows."""
     if regularization is None:
         return LAMBDA * fake.rows
-    return number("regularization", regularization, 2.0**-10, 2.0**30, "[]", error=ModelError, example=1000)
+    return checked_number("regularization", regularization, 2.0**-10, 2.0**30, "[]", error=ModelError, example=1000)
 
 
 def log_means(points: Floats, noise: Noise, step: float) -> Floats:
@@ -159,7 +159,7 @@ class NetworkSettings:
 
     def program(self, fake: Table) -> OddsTraining:
         """What is trained: the log odds that a row is none of `fake`."""
-        learning_rate = number("learning_rate", self.learning_rate, 0, 1, "(]", error=ModelError, example=0.02)
+        learning_rate = checked_number("learning_rate", self.learning_rate, 0, 1, "(]", error=ModelError, example=0.02)
         hidden, steps = (whole(name, getattr(self, name), error=ModelError, least=1) for name in ("hidden", "steps"))
         sizes = tuple(column.extended_size for column in fake.schema.columns)
         return OddsTraining(
@@ -341,7 +341,7 @@ class NoisedWeights:
         what = "NoisedWeights.fit"
         table, fake = to_weightable(table, fake, what)
         spend = table.ledger.share(spend)
-        number("largest", self.largest, 2.0**-10, 2.0**10, "[]", error=ModelError, example=10)
+        checked_number("largest", self.largest, 2.0**-10, 2.0**10, "[]", error=ModelError, example=10)
         odds, step = logistic_odds(
             table, fake, regularization=strength(self.regularization, fake), largest=self.largest
         )

@@ -28,7 +28,7 @@ from gapless.data.checks import check_public, given_weights
 from gapless.data.private_logistic import Points
 from gapless.errors import Argument, Call, Hint, ModelError, SchemaError, requires_extra
 from gapless.schema import Column, Integer, Number
-from gapless.types import Floats, number, whole
+from gapless.types import Floats, checked_number, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def weighted_posterior(
     """
     check_public(table, "a weighted posterior is of", private="pass a public table, such as a sample with its weights")
     draws, seed = whole("draws", draws, error=ModelError, least=1), whole("seed", seed, error=ModelError)
-    number("prior_std", prior_std, 0, np.inf, "(]", error=ModelError, example=10)
+    checked_number("prior_std", prior_std, 0, np.inf, "(]", error=ModelError, example=10)
     checked = given_weights(table, weights)
     mass = np.ones(table.rows) if checked is None else checked * (table.rows / checked.sum())
     column, (place,) = table.schema[label], table.schema.positions([label])

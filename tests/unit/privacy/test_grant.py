@@ -27,13 +27,13 @@ def granted(table, share):
 
 def test_a_lent_part_leaves_the_grant(table):
     grant = granted(table, 0.5)
-    lent = grant.lend(table.ledger.capacity * 0.3)
+    lent = grant.transfer(table.ledger.capacity * 0.3)
     assert lent == table.ledger.capacity * 0.3
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.2)
     with pytest.raises(
         BudgetError, match=r"a part of 30\.00% of the budget was asked of this grant, but 20\.00% of it is left"
     ):
-        grant.lend(table.ledger.capacity * 0.3)
+        grant.transfer(table.ledger.capacity * 0.3)
 
 
 def test_two_grants_together_spend_no_more_than_the_budget(table):
@@ -58,7 +58,7 @@ class CheapRequest(Request):
 def test_a_request_of_another_class_is_refused(table):
     grant = granted(table, 0.5)
     with pytest.raises(BudgetError, match="a plan needs objects of the class Request"):
-        grant.plan([CheapRequest(L1(1), None, DiscreteGaussian(1.0), "x0")])
+        grant.charge_plan([CheapRequest(L1(1), None, DiscreteGaussian(1.0), "x0")])
     assert not table.ledger.entries
 
 
@@ -75,14 +75,14 @@ def test_requests_are_taken_once(table):
     answers = granted(table, 0.9).release_all((value, noise, name) for name in ("one", "two"))
     assert [answer.entry for answer in answers] == [1, 2]
     assert [entry.what for entry in table.ledger.entries] == ["one", "two"]
-    plan = granted(table, 0.3).plan(Request(value.distance, value.reads, noise, name) for name in ("three",))
+    plan = granted(table, 0.3).charge_plan(Request(value.distance, value.reads, noise, name) for name in ("three",))
     assert plan.release(value).entry == 3
 
 
 def test_threads_that_share_a_plan_use_each_entry_once(table):
     value = table.marginal("x0")
     noise = for_counts(table.ledger.capacity / 100, value.distance)
-    plan = granted(table, 0.9).plan([Request(value.distance, value.reads, noise, "x0")] * 40)
+    plan = granted(table, 0.9).charge_plan([Request(value.distance, value.reads, noise, "x0")] * 40)
     entries, start = [], threading.Barrier(4)
 
     def read():
@@ -101,7 +101,7 @@ def test_a_mismatch_among_several_values_takes_none_from_the_plan(table):
     """Else the answers that were drawn before it would be paid for and lost."""
     values = table.marginals(["x0", "x1"])
     noise = for_counts(table.ledger.capacity / 4, values[0].distance)
-    plan = granted(table, 0.9).plan(
+    plan = granted(table, 0.9).charge_plan(
         [Request(value.distance, value.reads, noise, "x") for value in (*values, values[0])]
     )
     with pytest.raises(BudgetError, match="the next value of the plan has"):

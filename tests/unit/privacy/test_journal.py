@@ -378,7 +378,7 @@ def test_a_grant_of_one_block_draws_nothing_beside_the_next_one(table, tmp_path)
             grant = table.ledger.grant(table.ledger.share("10%"), to="test")
             value = table.marginal("x0")
             noise = for_counts(grant.left / 2, value.distance)
-            plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
+            plan = grant.charge_plan([Request(value.distance, value.reads, noise, "x0")])
         with record_in(file, table.ledger), pytest.raises(gl.errors.ReadError, match="has ended"):
             plan.release(value)
 
@@ -387,7 +387,7 @@ def test_an_empty_plan_leaves_a_run_as_it_is(table, tmp_path):
     for _ in range(2):
         with gl.privacy.resumable(table.ledger, tmp_path / "run"):
             grant = table.ledger.grant(table.ledger.share("10%"), to="test")
-            grant.plan([])
+            grant.charge_plan([])
             value = table.marginal("x0")
             grant.release(value, for_counts(grant.left / 2, value.distance), what="x0")
     assert len(table.ledger.entries) == 1
@@ -514,7 +514,9 @@ def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
             grant = table.ledger.grant(table.ledger.share("40%"), to="test")
             values = table.marginals(["x0", "x1", "x2"])
             noise = for_counts(grant.left / 6, values[0].distance)
-            plan = grant.plan([Request(value.distance, value.reads, noise, str(n)) for n, value in enumerate(values)])
+            plan = grant.charge_plan(
+                [Request(value.distance, value.reads, noise, str(n)) for n, value in enumerate(values)]
+            )
             answers = [plan.release(value) for value in values[:stop]]
             return answers, grant.left.value / table.ledger.capacity.value
 
@@ -650,7 +652,7 @@ def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not
         grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         value = table.marginal("x0")
         noise = for_counts(grant.left / 2, value.distance)
-        plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
+        plan = grant.charge_plan([Request(value.distance, value.reads, noise, "x0")])
         run.discard()
         assert not (tmp_path / "run").exists()
         with (

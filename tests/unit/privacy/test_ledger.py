@@ -316,7 +316,7 @@ def planned(table, *names):
     grant = table.ledger.grant(table.ledger.left, to="test")
     values = table.marginals(list(names))
     noise = DiscreteGaussian.for_loss(grant.left / 5, values[0].distance)
-    return grant.plan([Request(value.distance, value.reads, noise, "x") for value in values])
+    return grant.charge_plan([Request(value.distance, value.reads, noise, "x") for value in values])
 
 
 def test_a_plan_is_charged_at_once_and_read_in_turn(table):
@@ -372,7 +372,7 @@ def test_a_plan_consists_of_plain_numbers_and_names(table, lie):
     """Else it could say of itself that it equals what is read, and cost less."""
     grant = table.ledger.grant(table.ledger.share("20%"), to="test")
     with pytest.raises(BudgetError, match="another type than plain numbers and texts"):
-        grant.plan([Request(*lie, DiscreteGaussian(100.0), "x")])
+        grant.charge_plan([Request(*lie, DiscreteGaussian(100.0), "x")])
     assert not table.ledger.entries
     assert grant.left.value == pytest.approx(table.ledger.share("20%").value)
 
@@ -381,9 +381,9 @@ def test_a_plan_takes_from_its_grant(table):
     grant = table.ledger.grant(table.ledger.share("20%"), to="test")
     value = table.marginal("x0")
     noise = DiscreteGaussian.for_loss(grant.left, value.distance)
-    grant.plan([Request(value.distance, value.reads, noise, "x")])
+    grant.charge_plan([Request(value.distance, value.reads, noise, "x")])
     with pytest.raises(BudgetError, match="of this grant is left"):
-        grant.plan([Request(value.distance, value.reads, noise, "x")])
+        grant.charge_plan([Request(value.distance, value.reads, noise, "x")])
 
 
 def test_an_entry_of_a_plan_is_used_once_by_any_thread(table):

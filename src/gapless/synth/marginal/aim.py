@@ -97,7 +97,7 @@ class AIM(Synthesizer):
         always = selection.nontrivial(self.always_measured(table.schema))
         for marginal in always:
             weights.setdefault(marginal, 1.0)
-        selection.offer(weights)
+        selection.add_candidates(weights)
         budget = selection.prepare()
         if not selection.candidates:  # fewer than two columns have more than one cell
             selection.measure_columns(budget)
@@ -127,7 +127,7 @@ class AIM(Synthesizer):
         budget = grant.left
         share = budget / (ROUNDS_PER_COLUMN * columns)
         per_fit = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
-        model, tree = selection.fit(), junction_tree(selection.sizes, always)
+        model, tree = selection.fit_model(), junction_tree(selection.sizes, always)
         chosen, turn, is_last = list(always), 0, False
         while not is_last:
             # The tree may grow in proportion to the budget spent, so that early choices do not fill it.
@@ -161,7 +161,7 @@ class AIM(Synthesizer):
                 if is_last or not open_places:
                     break
             if not is_last:
-                model, turn = selection.fit(start=model, sweeps=SWEEPS), turn + 1
+                model, turn = selection.fit_model(start=model, sweeps=SWEEPS), turn + 1
                 share = share if is_informative else share * 2
         return chosen, tree
 

@@ -42,26 +42,26 @@ class MST(Synthesizer):
     """
 
     name = "mst"
-    keeps_tables = True
+    keeps_tables = True  # in the model, for `copies`
 
     cap_cells: int = 1_000_000
 
     def check(self, context: FitContext) -> None:
         """Refuse columns and constraints that are too large, and a budget that cannot pay for a choice."""
         if check_candidates(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
-            context.check_choice_budget(1 / (3 * len(context.sizes)))
+            context.check_choice_budget(share=1 / (3 * len(context.sizes)))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure the columns, choose a tree and measure its pairs."""
         selection = MarginalSelection(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
-        selection.offer(combinations(range(len(selection.sizes)), 2))
-        budget = selection.prepare()
+        selection.add_candidates(combinations(range(len(selection.sizes)), 2))
+        spend = selection.prepare()
         if not selection.candidates:  # fewer than two columns have more than one cell
-            selection.measure_columns(budget)
+            selection.measure_columns(spend)
             return selection.conclude({"pairs": 0})
         selection.notify("counting", 0, 1)
-        selection.measure_columns(budget / 3)
-        chosen = self._choose_tree(selection, budget / 3)
+        selection.measure_columns(spend / 3)
+        chosen = self._choose_tree(selection, spend / 3)
         tree = selection.keep_small(chosen)
         selection.notify("measuring", 0, 1)
         selection.measure(tree or selection.columns, selection.grant.left)
@@ -77,7 +77,7 @@ class MST(Synthesizer):
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:
         """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with private choices."""
         pairs = selection.candidates
-        independent = selection.fit().marginals(pairs)  # only single columns have been measured so far
+        independent = selection.fit_model().marginals(pairs)  # only single columns have been measured so far
         weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))
         scores = selection.workload.conditional_misfit(pairs, independent, weights, offsets)
         component = list(range(len(selection.sizes)))  # of each column, in the forest of pairs chosen so far
@@ -90,5 +90,5 @@ class MST(Synthesizer):
             chosen = selection.choose(among, spend / choices, what=f"choice {len(tree) + 1}")
             column, other = pairs[open_pairs[chosen]]
             tree.append((column, other))
-            component = [component[column] if name == component[other] else name for name in component]
+            component = [component[column] if label == component[other] else label for label in component]
         return tree

@@ -23,7 +23,7 @@ class MarginalSelection(FitContext):
     """A fit that chooses among candidate marginals and ends with a graphical model.
 
     Attributes:
-        candidates: the marginals that may be chosen; set by `offer`.
+        candidates: the marginals that may be chosen; set by `add_candidates`.
         workload: the sealed counts and scores of the candidates; set by `prepare`.
     """
 
@@ -43,7 +43,7 @@ class MarginalSelection(FitContext):
         self._always: list[Marginal] = []
         self._in_every_tree: list[Marginal] = []
 
-    def offer(self, marginals: Iterable[Marginal]) -> None:
+    def add_candidates(self, marginals: Iterable[Marginal]) -> None:
         """Set the candidates: the marginals that are small enough. Refuse a column that is in none of them."""
         self.candidates = within_cap(self, marginals, self.cap_cells)
         # Rules between rows whose columns fit into one table become structural zeros; sampling enforces the others.
@@ -88,7 +88,7 @@ class MarginalSelection(FitContext):
         """The noisy number of rows, at least one."""
         return max(1.0, float(self.rows[0].counts) if self.rows else super().total)
 
-    def fit(self, *, start: GraphicalModel | None = None, sweeps: int = 200) -> GraphicalModel:
+    def fit_model(self, *, start: GraphicalModel | None = None, sweeps: int = 200) -> GraphicalModel:
         """Fit the model that scores candidates, over cells as they are counted. `conclude` adds the constraints."""
         return GraphicalModel.fit(
             self.sizes, self.scaled_tables, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS

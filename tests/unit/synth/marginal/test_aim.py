@@ -230,7 +230,7 @@ def test_one_marginal_in_two_orders_has_both_weights():
 
 def test_a_marginal_that_the_model_cannot_fit_is_not_measured_a_third_time(tmp_path, monkeypatch):
     """With the pair x0 × x1, by far the worst described, reported as never reached by the fit."""
-    plain = MarginalSelection.fit
+    plain = MarginalSelection.fit_model
 
     def stuck(selection, **given):
         model = plain(selection, **given)
@@ -243,10 +243,10 @@ def test_a_marginal_that_the_model_cannot_fit_is_not_measured_a_third_time(tmp_p
 
     rows = [(a, a, b, c) for a in "ab" for b in "ab" for c in "ab"] * 500
     with no_noise():
-        monkeypatch.setattr(MarginalSelection, "fit", stuck)
+        monkeypatch.setattr(MarginalSelection, "fit_model", stuck)
         assert times(table_of(tmp_path, rows)) <= 2
         monkeypatch.setattr(aim, "SWEEPS", 0)  # a model that follows nothing, and is not known for it
-        monkeypatch.setattr(MarginalSelection, "fit", plain)
+        monkeypatch.setattr(MarginalSelection, "fit_model", plain)
         assert times(table_of(tmp_path, rows)) > 2
 
 

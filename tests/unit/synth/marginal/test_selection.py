@@ -27,7 +27,7 @@ def selection_of(table, missing, *, marginals=PAIRS, cap_cells=10**6):
     selection = MarginalSelection(
         gl.MST(missing=STRATEGIES[missing]()), table, spend=table.ledger.left, cap_cells=cap_cells
     )
-    selection.offer(marginals)
+    selection.add_candidates(marginals)
     selection.prepare()
     return selection
 
@@ -82,7 +82,7 @@ def test_no_rows_count_as_one(missing, tmp_path):
         selection.measure_columns(selection.grant.left)
     assert selection.total == 1
     assert all(np.isfinite(measured.counts).all() for measured in selection.scaled_tables)
-    assert np.isfinite(selection.fit().marginal([0])).all()
+    assert np.isfinite(selection.fit_model().marginal([0])).all()
 
 
 # ------------------------------------------------------------------ the cap
