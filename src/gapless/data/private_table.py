@@ -196,9 +196,8 @@ class PrivateTable(Sealed):
     def _declared_reads(self, observed_on: Columns) -> Columns | None:
         """The `reads` of a value of rows observed on these columns; None means that every row is read.
 
-        After `fill_column` it is None. The contribution of an observed row then depends on which of its other cells
-        were gaps. Privacy loss distributions over patterns of gaps assume that it does not
-        (docs/proofs/ground_truth_pld.md).
+        After `fill_column` it is None: the contribution of an observed row then depends on which of its other cells were
+        gaps. That claims less than the proof allows (docs/proofs/ground_truth_pld.md, section 2).
         """
         return None if self._has_filled_columns else observed_on or None
 
