@@ -86,7 +86,7 @@ def checked_number(
 ) -> float:
     """Check that the argument `name` is in an interval, and return it as a Python float; `ends` are its brackets.
 
-    >>> number("rate", 0, 0, 1, "(]", error=GaplessError, example=0.1)
+    >>> checked_number("rate", 0, 0, 1, "(]", error=GaplessError, example=0.1)
     Traceback (most recent call last):
     gapless.errors.GaplessError: rate = 0, but rate must be in (0, 1]
       Try: pass a number in (0, 1], such as 0.1

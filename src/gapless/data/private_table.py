@@ -196,8 +196,7 @@ class PrivateTable(Sealed):
     def _declared_reads(self, observed_on: Columns) -> Columns | None:
         """The `reads` of a value of rows observed on these columns; None means that every row is read.
 
-        After `fill_column` it is None: the contribution of an observed row then depends on which of its other cells were
-        gaps. That claims less than the proof allows (docs/proofs/ground_truth_pld.md, section 2).
+        After `fill_column` it is None, which claims less than docs/proofs/ground_truth_pld.md, section 2, would allow.
         """
         return None if self._has_filled_columns else observed_on or None
 
@@ -205,9 +204,8 @@ class PrivateTable(Sealed):
         """The number of rows with each pattern of gaps in these columns.
 
         `among` lists different public prefixes of patterns, of one length (True: missing); rows with another prefix
-        are left out. The result has one line of counts for each prefix. Its place in the line is the pattern of the
-        remaining columns, read as a binary number (1: missing; the first column is the most significant digit).
-        Distance: a row has one pattern. `reads`: as the table.
+        are left out. The result has a line of counts for each prefix, in the order of the patterns of the remaining
+        columns as binary numbers (missing = 1, first column first). Distance: a row has one pattern. `reads` stay.
         """
         positions = self.schema.positions(columns)
         prefixes = [tuple(map(bool, prefix)) for prefix in among]  # plain ones, since they are compared with rows

@@ -28,7 +28,6 @@ class Grant:
     """Permission to spend up to a loss. The ledger is charged for releases only, not for the grant.
 
     `to` is who spends. A grant belongs to one thread: it checks what is left, then spends. The ledger may be shared.
-
     Every release has four steps: price it from public facts, charge the ledger, open the sealed value, add noise. Under
     a journal (`resumable`) a stopped run repeats these steps. A batch that the ledger has charged to this run is not
     charged again, and an answer that the journal holds is not drawn again.

@@ -118,10 +118,8 @@ class Ledger(LedgerGuarantees):
     def register_before_charge(self, register: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
         """Set how to register the files of the table. They are registered before the next charge, and not earlier.
 
-        Args:
-            register: writes the files into the register beside them, returns the coverage, and refuses files that
-                belong to another ledger.
-            coverage: the coverage before that.
+        `register` writes them into the register beside them, returns the coverage (until then `coverage`), and refuses
+        files that belong to another ledger.
         """
         self._register_files, self.coverage = register, coverage
 
@@ -279,11 +277,9 @@ class Ledger(LedgerGuarantees):
         )
 
     def charge(self, entries: Sequence[Entry], *, run: str | None = None) -> list[int]:
-        """Write the entries of one batch to the disk and return their numbers; refuse to overspend.
+        """Write the entries of one batch (`entries_of`) to the disk and return their numbers; refuse to overspend.
 
-        Args:
-            entries: one batch (`entries_of`); number, batch and hash are assigned here.
-            run: the token of the resumable run that charges.
+        Number, batch and hash are assigned here. `run` is the token of the resumable run that charges.
         """
         if not entries:
             return []

@@ -138,6 +138,6 @@ def test_a_value_of_a_subclass_is_refused(table):
     with pytest.raises(SealedError, match="a KeyKeeper is not a sealed value"):
         grant.release(kept, noise, what="x0")
     assert not table.ledger.entries
-    plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
+    plan = grant.charge_plan([Request(value.distance, value.reads, noise, "x0")])
     with pytest.raises(SealedError, match="a KeyKeeper is not a sealed value"):
         plan.release(kept)

@@ -28,8 +28,7 @@ class MST(Synthesizer):
        half the L1 distance between the observed counts and those predicted from that column; the smaller of the two.
     3. Measure the chosen pairs with all that is left: two-way marginals, with gap states if `missing` counts them.
 
-    The score uses observed cells only. Pairs related only through their gaps are not preferred: measuring them would
-    not improve the completion.
+    Pairs related only through their gaps are not preferred: measuring them would not improve the completion.
 
     Guarantee: the releases are one batch, at most d - 1 choices for d columns, and another batch. Each choice depends
     on the earlier ones, so they compose adaptively.
@@ -43,7 +42,6 @@ class MST(Synthesizer):
 
     name = "mst"
     keeps_tables = True  # in the model, for `copies`
-
     cap_cells: int = 1_000_000
 
     def check(self, context: FitContext) -> None:
