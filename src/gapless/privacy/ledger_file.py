@@ -112,7 +112,8 @@ def parse_entry(line: str, *, number: int, previous_hash: str) -> Entry:
     texts += [] if entry.run is None else [entry.run]
     well_formed = (
         all(isinstance(text, str) for text in texts)
-        and not isinstance(entry.reads, str)
+        and (entry.reads is None or isinstance(entry.reads, list))
+        and (entry.run is None or isinstance(entry.run, str))
         and isinstance(entry.together, bool)
         and not (entry.mechanism == UNKNOWN_MECHANISM and entry.reads is not None)  # its columns are unknown
     )
