@@ -106,7 +106,7 @@ def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(fold
     code, out, err = run_here(*pure, *questions)
     shared, mean, count = out.splitlines()
     assert (code, shared) == (0, "2 questions share 10% of the budget evenly: 5% each.")
-    assert mean.endswith("on the answer times the number of rows it is about")
+    assert mean.endswith("on the answer times n, where n is the number of rows in the answer")
     assert count == "count(): ± 60 (95 %), noise std 28.28, on the answer"
     assert err.endswith("Try: add --rows 3000, or your own estimate of that number\n")
     code, out, err = run_here(*pure, "--rows", 3000, *questions)
@@ -307,3 +307,10 @@ def test_the_example_in_the_help_works_where_every_column_may_be_missing(folder,
     code, out, err = run_here(*example[1:], "--epsilon", "100", "--delta", "0")
     assert (code, err) == (0, WEAK)
     assert "filled from rows with the same sex, region" in out
+
+
+def test_a_file_that_does_not_exist_is_named_before_a_new_ledger(folder, run_here):
+    code, _, err = run_here("ask", "nobody.csv", "-s", "people.toml", "--spend", "10%", "count()")
+    assert code == 1
+    assert "nobody.csv" in err
+    assert "ledger" not in err

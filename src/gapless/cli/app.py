@@ -111,9 +111,13 @@ def demo(
 
 
 def _program() -> str:
-    """Return how to call this program from a shell: by its name if the shell finds it, else by its path."""
-    found = which("gapless")
-    return "gapless" if found and Path(found).samefile(sys.argv[0]) else quote(sys.argv[0])
+    """Return how to call this program from a shell: as `python -m gapless`, by its name, or by its path."""
+    called, found = Path(sys.argv[0]), which("gapless")
+    if called.name == "__main__.py":
+        return f"{quote(sys.executable)} -m gapless"
+    # A caller may pass any text as the name of the program, also one that is no path.
+    is_other_file = called.exists() and not (found and Path(found).samefile(called))
+    return quote(str(called)) if is_other_file else "gapless"
 
 
 @schema_app.command("draft", epilog="Example: `gapless schema draft people.csv -o people.toml`")

@@ -97,7 +97,10 @@ def ask(
     questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = percent_of(spend)
     source = private_source(data, public, ledger, epsilon, delta, encoding=encoding, engine=engine, query=query)
-    check_has_budget(source.ledger, source.budget)
+    if preview:  # reads no table, so it need not exist yet
+        check_has_budget(source.ledger, source.budget)
+    else:
+        source.check()
     # Refuse questions that cannot be answered, or not with this share, before anything is read.
     promise = source.budget or Ledger.open(source.ledger).budget
     share = share_of(promise.capacity, f"{percent / len(questions)}%")

@@ -408,7 +408,10 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
     if (low, high) == (begins[0], ends[-1]):
         return []
     shorter = replace(question, bounds=(float(low), float(high)))
-    return [f"Most of this width is noise far out on {column}: {shorter}, with its tails cut, is known better."]
+    return [
+        f"Most of this width comes from noise in rare, extreme values of {column}. Ask {shorter} for a narrower "
+        "interval: it counts values outside these bounds as the nearest bound."
+    ]
 
 
 def _gap_notes(model: FittedModel, columns: Iterable[int]) -> list[str]:

@@ -107,9 +107,7 @@ def parse_entry(line: str, *, number: int, previous_hash: str) -> Entry:
     content = parse_json(line)
     previous = content.pop("previous")
     entry = Entry(**content)
-    texts = [entry.to, entry.what, entry.noise, entry.time]
-    texts += [] if entry.reads is None else entry.reads  # an empty value of another type is refused too
-    texts += [] if entry.run is None else [entry.run]
+    texts = [entry.to, entry.what, entry.noise, entry.time, *(entry.reads or ()), entry.run or ""]
     well_formed = (
         all(isinstance(text, str) for text in texts)
         and (entry.reads is None or isinstance(entry.reads, list))

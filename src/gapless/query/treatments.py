@@ -19,7 +19,8 @@ from gapless.text import listing, plural, repeated
 from gapless.types import Integers
 
 INTERVAL_NOTE = (
-    "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
+    "Each interval holds, with probability 95 % over the noise, the answer without noise. "
+    "It does not cover sampling or gaps."
 )
 
 
@@ -55,7 +56,7 @@ class Preview:
     Attributes:
         question: the question as text.
         noise_std: the standard deviation of the noise, if it has one.
-        of: the quantity with the noise: the answer, or the answer times the number of rows it is about.
+        of: the quantity with the noise: the answer, or the answer times its number of rows.
         noise_median: the median size of noise without a standard deviation.
         noise_limit: a bound on the noise in at least 95 % of runs.
         depends_on_rows: whether the noise on the answer depends on the number of rows, as for a mean. Then the numbers
@@ -183,7 +184,7 @@ def noise_target(asked: CompiledQuestion, rows: int | None) -> str:
     if not asked.estimand.is_ratio:
         return "the answer"
     if rows is None:
-        return "the answer times the number of rows it is about"
+        return "the answer times n, where n is the number of rows in the answer"
     return f"an answer about {plural(rows, 'row')}"
 
 

@@ -1,8 +1,11 @@
 """What the command line makes of its options before anything is read."""
 
+import sys
+
 import pytest
 import typer
 
+from gapless.cli import app
 from gapless.cli.app import _always, _budget, _given
 from gapless.errors import BudgetError
 from gapless.privacy import Budget, Ledger, Rows
@@ -37,3 +40,13 @@ def test_one_column_is_not_measured_jointly(wrong):
 def test_a_given_cell_needs_a_column():
     with pytest.raises(typer.BadParameter):
         _given(["sex"])
+
+
+@pytest.mark.parametrize(
+    ("called", "shown"),
+    [("gapless", "gapless"), ("no such file", "gapless"), ("/x/gapless/__main__.py", f"{sys.executable} -m gapless")],
+)
+def test_the_demo_names_a_command_that_can_be_typed(called, shown, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [called])
+    assert app._program() == shown

@@ -43,7 +43,7 @@ def test_a_preview_gives_the_noise_of_the_answer(text, missing, budget, tmp_path
 
 def test_a_preview_of_a_mean_is_times_the_number_of_rows():
     shown = gl.query.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0, 0), spend="100%")
-    assert str(shown).endswith(", on the answer times the number of rows it is about")
+    assert str(shown).endswith(", on the answer times n, where n is the number of rows in the answer")
     assert (shown.depends_on_rows, shown.rows) == (True, None)
     assert shown.noise_std == pytest.approx(math.sqrt(2) * 4, rel=1e-2)
     assert shown.to_dict()["question"] == "mean(children)"
