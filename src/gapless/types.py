@@ -92,11 +92,20 @@ def checked_number(
       Try: pass a number in (0, 1], such as 0.1
     """
     excluded = [bound for bound, end in zip((low, high), ends, strict=True) if end in "()"]
-    if not (is_number(value) and low <= value <= high and value not in excluded):
+    # The float is checked too: a fraction just below an open end can round to it.
+    if not (is_number(value) and all(low <= v <= high and v not in excluded for v in (value, _as_float(value)))):
         interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
         wrong = f"{name} = {value!r}, but {name} must be in {interval}"
         raise error(wrong, hint=f"pass a number in {interval}, such as {example:g}")
     return float(value)
+
+
+def _as_float(value: Any) -> float:
+    """The value as a float; infinite if it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 _PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # exact types, no subclasses

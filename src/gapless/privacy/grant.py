@@ -14,6 +14,7 @@ from gapless.privacy.ledger_file import Entry, entries_of
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.pricing import CountNoise, Distance, Pricing, Request, normalized_weights
 from gapless.privacy.private import L1, Key, Numbers, Private, Released, check_sealed, describe_reads
+from gapless.text import plural
 
 if TYPE_CHECKING:
     from gapless.privacy.journal import Journal
@@ -189,8 +190,8 @@ class Plan:
                 )
             if len(values) > len(self._waiting):
                 raise BudgetError(
-                    "all releases of this plan were already made",
-                    hint="add a request for this release when you make the plan",
+                    f"this plan has {plural(len(self._waiting), 'release')} left, got {plural(len(values), 'value')}",
+                    hint="add a request for each release when you make the plan",
                 )
             for value, (planned, _) in zip(values, self._waiting, strict=False):
                 if (planned.distance, planned.reads) != (value.distance, value.reads):

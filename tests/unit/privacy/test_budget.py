@@ -1,6 +1,7 @@
 """Budgets, losses, and the conversion between them."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import pytest
@@ -87,3 +88,9 @@ def test_the_pure_loss_is_that_of_randomised_response(order, epsilon):
             by_hand = mpmath.log(p**order * q ** (1 - order) + q**order * p ** (1 - order)) / (order - 1)
         assert float(by_hand) <= loss
         assert loss == pytest.approx(float(by_hand), rel=1e-10)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, Fraction(10**20 - 1, 10**20)), (Fraction(10**400), 1e-6)])
+def test_a_fraction_that_rounds_to_an_excluded_number_is_refused(epsilon, delta):
+    with pytest.raises(BudgetError, match="must be in"):
+        Budget(epsilon, delta)

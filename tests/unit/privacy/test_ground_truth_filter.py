@@ -3,6 +3,8 @@
 import json
 import math
 import sys
+from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import polars as pl
@@ -548,3 +550,11 @@ def test_a_misspelt_column_is_refused_with_the_nearest_name(tmp_path):
     assert "x0" in error.value.hint
     with pytest.raises(SchemaError, match="no column 'y'"):
         table.ledger.ground_truth(gl.privacy.MissingAtLeast({"x1": 0.1, "y": 0.4}))
+
+
+def test_the_cost_is_the_growth_of_the_total_for_units_of_several_rows():
+    """Each row of a unit is another chance that the columns are observed, so two rows cost more than one."""
+    charged, reads = gl.Loss(0.3, math.inf), frozenset({"x0"})
+    empty = filter_module.GroundTruthFilter(Budget(1.0, 0.0, ground_truth=ASSUMED), ASSUMED, 2, lambda columns: columns)
+    grown = replace(empty, losses={reads: Fraction(0.3)})
+    assert empty.cost([(charged, reads)]).value == grown.spent.value > replace(grown, rows=1).spent.value
