@@ -233,7 +233,7 @@ class PrivateTable(Sealed):
         """
         if not (is_trusted(schema) and all(map(is_trusted, schema.columns))):
             raise SchemaError(
-                "this schema, or one of its columns, has a class that gapless does not define",
+                "the schema and its columns must be objects of gapless itself, not of subclasses",
                 hint=Hint("pass a schema from ", Call("Schema.read", "people.toml")),
             )
         if schema.finest.columns != self.schema.finest.columns:

@@ -178,8 +178,8 @@ def describe_gaps(table: PrivateTable, *, spend: Spend) -> GapReport:
     incomplete = [place for place, column in enumerate(columns) if column.gaps]
     if not incomplete:
         raise SchemaError(
-            "no column of this table may be missing, so there are no gaps to describe",
-            hint="declare may_be_missing = true for the columns with gaps",
+            "the schema has may_be_missing = true for no column, so there are no gaps to describe",
+            hint="write may_be_missing = true in the schema for each column with gaps, then read the table again",
         )
     spend = table.ledger.share(spend)
     grant = table.ledger.grant(spend, to="describe_gaps")

@@ -241,7 +241,7 @@ class LedgerSnapshot:
         if stated is None:
             raise BudgetError(
                 "a guarantee for the complete data needs an assumption about gaps",
-                hint=Hint("pass ", Call("MCAR", {"income": 0.2})),
+                hint=Hint("pass the rate of gaps in each column, if it is public: ", Call("MCAR", {"income": 0.2})),
             )
         if promised is not None and stated == promised:
             stated = promised  # this one also names the source of its rates

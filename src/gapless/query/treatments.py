@@ -43,8 +43,8 @@ def rows_for(table: PrivateTable, asked: CompiledQuestion) -> PrivateTable:
     check_private(table, "a question")
     if type(asked) is not CompiledQuestion or asked.declared_schema is not table.schema:
         raise QuestionError(
-            f"a {type(asked).__name__} is not a question compiled for this table's schema",
-            hint=Hint("use ", Call("people.ask", ...)),
+            f"expected a question compiled for the schema of this table, got a {type(asked).__name__}",
+            hint=Hint("pass the question itself to ", Call("people.ask", ...)),
         )
     return table.rebin(asked.schema)
 

@@ -367,8 +367,8 @@ class FittedModel:
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
             if self.schema.finest.columns != table.schema.finest.columns:
                 raise ModelError(
-                    "the columns and cells of the table must be those of the model",
-                    hint="read the table with the schema of the model",
+                    "the table must have the columns, levels and bins of the model",
+                    hint="read the table again with model.schema",
                 )
             table = table.rebin(self.schema)  # in the learned bins
         seed = seed_or_new(seed)

@@ -106,7 +106,7 @@ query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
 query.hot_deck: use people.ask(…)
 query.questions: pass by="sex", or leave by= out
-query.treatments: use people.ask(…)
+query.treatments: pass the question itself to people.ask(…)
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
 weights.calibration: use LogReg().fit(…), which takes two public tables
 weights.discriminators: pass noise="knorm"
