@@ -955,7 +955,7 @@ def test_a_rate_without_a_column_is_one_for_every_column_that_may_be_missing(fol
     code, out, err = run_here("ledger", "people.ledger", "--mcar", "Sex=0.3")
     assert (code, out) == (2, "")
     assert err.startswith("SchemaError: no column 'Sex' in ")
-    assert err.endswith("Try: sex\n")
+    assert err.endswith("Try: use sex\n")
 
 
 def test_a_file_that_is_no_model_is_refused_with_a_hint(folder, run_here):

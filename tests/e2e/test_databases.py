@@ -211,7 +211,7 @@ PROBLEMS = {
     ),
     "SELECT sex, born AS age, income, born, smoker FROM people": (
         gl.errors.ReadError,
-        "'age' is a integer, but the data have it",
+        "'age' has kind integer in the schema, but type date in the data",
     ),
     "SELECT sex, 1 / (age - age) AS age, income, born, smoker FROM people": (gl.errors.ReadError, "SQLSTATE 22012"),
     "SELECT sex, NULL::int AS age, income, born, smoker FROM people": (

@@ -285,7 +285,7 @@ def test_a_release_resumes_with_a_spent_budget_and_only_under_its_ledger(monkeyp
             read_and_release("people.csv", schema(), "out", budget=gl.Budget(1.0, 0), **arguments)
     with pytest.raises(
         gl.errors.ReadError,
-        match=r"begun with independent, Extended\(\), and .* with these\n  Try: pass the same method= and missing=",
+        match=r"begun with independent, Extended\(\), and must be .*\n  Try: pass the same method= and missing=",
     ):
         read_and_release("people.csv", schema(), "out", protect=gl.Rows(1), method="mst")
     monkeypatch.setattr("secrets.token_hex", lambda *_: "another")
@@ -367,7 +367,7 @@ def test_several_questions_are_answered_as_by_the_command(options, missing, fold
 
 KNN = gl.Mean("income", missing=gl.Knn(neighbors=1, on=["age"]))
 REFUSED = {
-    "none": ([], 10, gl.errors.QuestionError, "no question"),
+    "none": ([], 10, gl.errors.QuestionError, "the list of questions is empty"),
     "no list": (gl.Count(), 10, gl.errors.QuestionError, "takes a list of questions"),
     "a text, no list": ("count()", 10, gl.errors.QuestionError, "takes a list of questions"),
     "a later one that is unknown": ([gl.Count(), gl.Mean("wages")], 10, gl.errors.SchemaError, "no column 'wages'"),

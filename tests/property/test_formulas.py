@@ -97,7 +97,7 @@ def test_the_schema_switches_it_off(tmp_path):
     assert column_of(tmp_path / "t.csv") == [["=a"], ["=x"], ["'=x"], ["'=x"]]
     assert gl.Table.read(tmp_path / "t.csv", schema).codes[0].tolist() == [0, 1, 1]
     assert gl.Schema.from_toml(schema.to_toml()) == schema
-    with pytest.raises(gl.errors.SchemaError, match="escape_formulas is 'no'"):
+    with pytest.raises(gl.errors.SchemaError, match="escape_formulas must be true or false, got 'no'"):
         gl.Schema("t", [gl.Boolean("a")], escape_formulas="no")
 
 

@@ -196,7 +196,7 @@ class PrivateTable(Sealed):
     def _declared_reads(self, observed_on: Columns) -> Columns | None:
         """The `reads` of a value of rows observed on these columns; None means that every row is read.
 
-        After `fill_column` it is None, which claims less than docs/proofs/ground_truth_pld.md, section 2, would allow.
+        After `fill_column` it is None: more cautious than docs/proofs/ground_truth_pld.md, section 2, requires.
         """
         return None if self._has_filled_columns else observed_on or None
 
@@ -348,7 +348,10 @@ class PrivateTable(Sealed):
         return self._derive(lambda engine: engine.recode({position: clamped}))
 
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
-        """A sealed function of the rows, computed once. Training keeps `reads`: its guarantee uses no gap patterns."""
+        """A sealed function of the rows, computed once.
+
+        Training keeps `reads` after `fill_column`: only the Rényi bound uses them (docs/proofs/ground_truth.md, 5).
+        """
         if reads is not None and not isinstance(distance, Sampled):
             reads = self._declared_reads(reads)
         return transform(self._rows, cached(function), distance=distance, reads=reads, key=self._key)

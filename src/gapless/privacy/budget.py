@@ -82,9 +82,10 @@ class Loss:
 class Budget:
     """The (ε, δ) guarantee for all releases from one table together.
 
-    With `ground_truth`, an assumption about gaps, the guarantee is for the complete data, and the ledger stops there.
-    A release that leaves out rows with gaps is then charged less than its loss for the incomplete table. The incomplete
-    table has a larger ε; the ledger prints both. Only with δ = 0.
+    `ground_truth` is an assumption about gaps. With it, ε is promised for the complete data, and the ledger refuses
+    releases once the loss of the complete data reaches ε. A release that leaves out rows with gaps is then charged less
+    than its loss for the incomplete table. The incomplete table has a larger ε, which the ledger prints too. Only
+    with δ = 0.
 
     >>> Budget(epsilon=1.0, delta=0).order
     inf
@@ -148,7 +149,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The protected unit: everything that one person contributes, at most this many rows; also a distance of tables."""
+    """The protected unit: all rows of one person, at most `at_most`.
+
+    Also the distance of a sealed table: neighbouring tables differ by at most this many rows.
+    """
 
     at_most: int = 1
 

@@ -75,13 +75,17 @@ class Grant:
         for value, *_ in requests:
             check_sealed(value, self._key)  # before the charge
         batch = [Request(value.distance, value.reads, mechanism, what) for value, mechanism, what in requests]
-        return self.charge_plan(batch, together=together).release_all([value for value, *_ in requests])
+        return self._charge_plan(batch, together=together).release_all([value for value, *_ in requests])
 
-    def charge_plan(self, requests: Iterable[Request], *, together: bool = False) -> Plan:
+    def charge_plan(self, requests: Iterable[Request]) -> Plan:
         """Price all requests and charge for them at once; the plan then reads their values in turn.
 
-        The values need not exist yet: they may depend on earlier answers of the plan (`Plan.release`).
+        The values need not exist yet: they may depend on earlier answers of the plan (`Plan.release`). So they are
+        never priced `together`: docs/proofs/first_batch.md is for values that do not depend on answers.
         """
+        return self._charge_plan(requests, together=False)
+
+    def _charge_plan(self, requests: Iterable[Request], *, together: bool) -> Plan:
         requests, source = list(requests), noise.current()
         if not all(type(request) is Request for request in requests):  # a subclass could state another loss
             odd = next(type(request).__name__ for request in requests if type(request) is not Request)

@@ -90,9 +90,9 @@ class Ledger(LedgerGuarantees):
     ) -> Ledger:
         """Open the ledger of this table, or create it if there is none.
 
-        `gaps` defines a gap in each column for this reading. A new ledger states it in its header. The header of an
-        existing ledger may define the gaps of a column differently, or not at all. Guarantees for the complete data
-        then treat releases that leave out rows with such a gap as if they read every row.
+        `gaps` defines a gap in each column for this reading. A new ledger states it in its header. If the
+        header of an existing ledger defines the gaps of a column differently, or not at all, a release that needs this
+        column is recorded as reading every row.
         """
         path = Path(path)
         check_has_budget(path, budget)
@@ -226,8 +226,9 @@ class Ledger(LedgerGuarantees):
         if isinstance(spend, Loss):
             return share
         _, left = self.percentages()
-        beyond = (share - self.left).value / self.capacity.value
-        return self.left if 0 < left <= round(percent_of(spend), 2) and beyond <= 0.5e-4 else share
+        excess = (share - self.left).value / self.capacity.value
+        half_digit = 0.5e-4  # half of the last digit of a printed percentage
+        return self.left if 0 < left <= round(percent_of(spend), 2) and excess <= half_digit else share
 
     def check_not_spent(self) -> None:
         """Refuse to continue if nothing is left, up to rounding."""

@@ -25,7 +25,7 @@ R_co = TypeVar("R_co", bound=Numbers, covariant=True)
 
 # A calibrated scale is rounded up by this factor, so that its recomputed loss never exceeds the target.
 _ROUND_UP = 1 + 1e-13
-# Margins added to the ε of a choice for the rounding of scores (docs/proofs/scores.md).
+# Margins added to the ε of a choice for the rounding of scores (docs/proofs/exponential_choice.md, section 4).
 _RELATIVE_ERROR, _ABSOLUTE_ERROR = 2.0**-20, 2.0**-22
 _LARGEST_EXACT = 2**53  # whole numbers up to here are exact floats
 
@@ -201,7 +201,7 @@ class KNorm(_PureNoise[L2]):
     Guarantee: ε-DP for any two integer inputs at L2 distance at most Δ₂; at a finite order the loss of any ε-DP
         mechanism. The draw is exactly that of the rounded continuous noise. Proved in docs/proofs/knorm.md, attacked by
         tests/audit/test_mechanisms.py.
-    Edge cases: `scale` 0 is refused; values never wrap. A vector of one number gets Laplace noise, rounded.
+    Edge cases: `scale` 0 is refused; sums are modulo 2⁶⁴. A vector of one number gets Laplace noise, rounded.
     References: Hardt and Talwar 2010; Chaudhuri, Monteleoni, Sarwate 2011.
     """
 

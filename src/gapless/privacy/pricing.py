@@ -97,7 +97,7 @@ class Pricing(Protocol):
         """The increase of `spent` by these losses, each with the columns that it reads."""
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
-        """The price of these releases; `together` if their noise is fixed before the first of them is read."""
+        """The price of these releases; `together`: as one mechanism (`Grant.release_all`)."""
 
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """One loss for each release, proportional to `weights` (mean 1), so that all together cost `spend`."""

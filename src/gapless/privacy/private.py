@@ -62,7 +62,7 @@ class LinfByGroup(Linf):
 
 @dataclass(frozen=True, slots=True)
 class Smooth(_Distance):
-    """A value with a private, smooth bound on its change when *one* row is added or removed.
+    """The distance of a value that has its own private, smooth bound on its change when *one* row is added or removed.
 
     The bound differs by a factor of at most 2 between tables that differ by one row (it is ln 2-smooth), and is never
     below `least`, which is public. A protected unit has up to `at_most` rows.
@@ -120,11 +120,12 @@ class Sealed:
 
 
 class Private(Sealed, Generic[T_co, D_co]):
-    """A sealed value with its distance (sensitivity) and the rows that it reads.
+    """A sealed value with its distance (sensitivity) and its `reads`.
 
-    The value is computed when it, or one of the same pass over the rows (`PrivateTable.marginals`), is opened after a
-    charge. Attributes are read-only: `transform` makes a new value, and needs the ledger's key. This prevents access
-    by accident or habit, not by a determined programmer in the same process, whom Python cannot stop.
+    A row affects the value only if it is observed on the columns of `reads`. The value is computed when it is first
+    opened, after a charge; the marginals of one `PrivateTable.marginals` call all at once. Attributes are read-only:
+    `transform` makes a new value, and needs the ledger's key. This prevents access by accident or habit, not by a
+    determined programmer in the same process, whom Python cannot stop.
     """
 
     __slots__ = ("__compute", "__distance", "__key", "__reads")

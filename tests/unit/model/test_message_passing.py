@@ -12,7 +12,7 @@ from helpers.noisy_tables import measured, wave
 
 def test_contradicting_constraints_are_refused():
     left = np.array([True, False])
-    with pytest.raises(ModelError, match=r"leave no possible row\n  Try: check the constraints"):
+    with pytest.raises(ModelError, match=r"forbid every row\n  Try: remove one of the constraints"):
         GraphicalModel.fit((2,), [measured((0,), [3.0, 4.0])], zeros=[((0,), left), ((0,), ~left)])
 
 

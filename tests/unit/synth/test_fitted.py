@@ -116,7 +116,7 @@ def test_a_model_file_that_lacks_a_part_is_refused(change, text, tmp_path):
 def test_a_bare_distribution_is_no_model_that_fills_gaps(tmp_path):
     model = gl.Independent().fit(table := private(ROWS, SCHEMA, tmp_path), spend=table.ledger.left)
     assert isinstance(model.filled, Product)
-    with pytest.raises(gl.errors.ModelError, match="the model is"):
+    with pytest.raises(gl.errors.ModelError, match="model must be a fitted model"):
         gl.missing.FromModel(model.filled)
 
 

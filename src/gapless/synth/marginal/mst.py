@@ -25,7 +25,8 @@ class MST(Synthesizer):
        a rule between rows relates; and the number of rows, unless `missing` counts every row anyway.
     2. Choose pairs that connect the columns, one at a time, with the exponential mechanism and a third of the budget.
        The score of a pair is `Workload.conditional_misfit` against the model of step 1: for each of its two columns,
-       half the L1 distance between the observed counts and those predicted from that column; the smaller of the two.
+       predict the pair from the counts of that column and the model's conditional distribution, and take half the L1
+       distance to the observed counts. The score is the smaller of the two.
     3. Measure the chosen pairs with all that is left: two-way marginals, with gap states if `missing` counts them.
 
     Pairs related only through their gaps are not preferred: measuring them would not improve the completion.
@@ -75,9 +76,9 @@ class MST(Synthesizer):
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:
         """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with private choices."""
         pairs = selection.candidates
-        independent = selection.fit_model().marginals(pairs)  # only single columns have been measured so far
+        predicted = selection.fit_model().marginals(pairs)  # independent columns, except pairs that a rule relates
         weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))
-        scores = selection.workload.conditional_misfit(pairs, independent, weights, offsets)
+        scores = selection.workload.conditional_misfit(pairs, predicted, weights, offsets)
         component = list(range(len(selection.sizes)))  # of each column, in the forest of pairs chosen so far
         choices = len(component) - 1
         open_pairs = list(range(len(pairs)))
