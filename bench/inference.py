@@ -252,7 +252,7 @@ def sample(population, cell, number):
                 half = None if estimate.interval is None else (estimate.interval[1] - estimate.interval[0]) / 2
                 found[name]["pooled"] = [estimate.value, half]
                 is_refused = estimate.interval is None and "not supported by this release" in estimate.unsupported
-                found[name]["told"] = is_refused or coverage(population, model, LOOKS[name])
+                found[name]["reported"] = is_refused or coverage(population, model, LOOKS[name])
     return {
         "cell": cell,
         "sample": number,
@@ -356,7 +356,7 @@ def table(options):
             np.mean([hit for name, found in naive.items() if name not in one_way for hit in found] or [np.nan]),
             len(outside) / sum(len(record["found"]) for record in some),
             np.mean(outside) if outside else np.nan,
-            sum(not found["told"] for record in some for found in record["found"].values()),
+            sum(not found["reported"] for record in some for found in record["found"].values()),
             np.median([record["copy"] for record in some]),
             np.median([record["all"] for record in some]),
         ]

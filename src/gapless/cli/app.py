@@ -43,7 +43,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except Exception as error:
             if isinstance(message := getattr(error, "message", None), str):  # a usage error of typer
-                error.message = without_passwords(message, sys.argv[1:])  # type: ignore[attr-defined]
+                error.message = without_passwords(message, sys.argv[1:])  # type: ignore[attr-defined] # it has one, see above
             raise
 
 
