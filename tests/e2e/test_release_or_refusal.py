@@ -123,7 +123,7 @@ def declared(case):
     method, treatment = METHODS[case["method"]], TREATMENTS[case["missing"]]()
     chosen = method() if treatment is None else method(missing=treatment)
     budget, gaps = BUDGETS[case["budget"]], any(column.gaps for column in SCHEMAS[case["schema"]].columns)
-    tables = method.keeps_tables and (chosen.counts_gaps or not gaps) and case["schema"] != "a column copy"
+    tables = method.keeps_measurements and (chosen.counts_gaps or not gaps) and case["schema"] != "a column copy"
     return (
         isinstance(chosen.missing, method.treatments)
         and case["missing"] != "impute dpgan"

@@ -177,11 +177,11 @@ def test_a_row_is_filled_the_same_beside_any_rows(name, portion, monkeypatch):
 def test_the_chance_of_a_row_does_not_depend_on_those_after_it():
     """For every seed, not only on average: the numbers of the first rows stay when rows are added."""
     with mock.patch.object(filling.secrets, "randbits", return_value=5):
-        few, many = filling.secret_chance(3), filling.secret_chance(7)
+        few, many = filling.secret_row_randomness(3), filling.secret_row_randomness(7)
     first = [few() for _ in range(4)]
     assert all(np.array_equal(numbers, many()[:3]) for numbers in first)
     assert len({numbers[0] for numbers in first}) == 4
-    assert not np.array_equal(filling.secret_chance(3)(), filling.secret_chance(3)())
+    assert not np.array_equal(filling.secret_row_randomness(3)(), filling.secret_row_randomness(3)())
 
 
 # ------------------------------------------------------------------ column by column

@@ -107,7 +107,7 @@ def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Seq
     return filler
 
 
-def secret_chance(rows: int) -> RowRandomness:
+def secret_row_randomness(rows: int) -> RowRandomness:
     """Secret random numbers.
 
     Each call has a separate stream, so that the first n rows get the same numbers whether or not more rows follow.

@@ -4,6 +4,9 @@ A transformation is *stable* if adding or removing one protected unit (up to k r
 distance that it declares. The `reads` of a result are columns such that a row with a gap in one of them does not
 change the result. docs/proofs/stability.md proves both (sections 3 and 4: distances; section 5: `reads`).
 tests/property/test_stability.py tests each transformation.
+
+The cells of a column are integer codes: its levels or bins (below `values_size`), *not applicable* (below `size`: the
+observed cells), and the kinds of gaps (below `extended_size`). `schema.finest` has the cells of numbers before binning.
 """
 
 from __future__ import annotations
@@ -84,7 +87,7 @@ class PrivateTable(Sealed):
         has_filled_columns: bool = False,
         query_digest: str | None = None,
     ) -> None:
-        self._unbinned_rows = unbinned_rows  # rows coded by `schema.finest`, the finest public grid
+        self._unbinned_rows = unbinned_rows  # coded by `schema.finest`
         self._schema = schema
         self._ledger = ledger
         self._engine = engine  # its class is public, so an operation that it lacks is refused before any charge
@@ -93,14 +96,15 @@ class PrivateTable(Sealed):
         self._required = required  # rows with a gap in one of these columns were left out
         self._is_filled = is_filled  # by `fill` or `fill_given`: a row is read whether or not it had gaps
         self._has_filled_columns = has_filled_columns  # by `fill_column`: see `_declared_reads`
-        self._bin_of_cell = bins = bin_of_cell(schema)
+        self._bin_of_cell = bins = bin_of_cell(schema)  # by position: the bin of each finest cell
         # Codes of `schema`: the bin of each cell, row by row, so the distance is unchanged.
         self._rows = transform(
             unbinned_rows, cached(lambda engine: engine.recode(bins)), distance=self.protect, reads=None, key=self._key
         )
         # A secret random order of the rows, which breaks ties between donors; drawn once, when first needed.
         self._random_order = self._seal(_rank_randomly, distance=None, reads=None)
-        # Donors of rows with gaps, by nearest neighbours or hot deck; filled by data/sums.py.
+        # Rows with gaps and their donors (`Links`), with the largest number of such rows that one row can change. Keys:
+        # the columns to fill and the rule for donors (`Matching`: nearest neighbours or hot deck). Set by data/sums.py.
         self._donor_links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -279,8 +283,8 @@ class PrivateTable(Sealed):
         Only models of this library are accepted: another could keep the rows that it fills.
         """
         model = filling.trusted_model(model)
-        sizes, fitted = ([(column.name, column.size) for column in s.columns] for s in (self.schema, model.schema))
-        if sizes == fitted:
+        sizes, model_sizes = ([(c.name, c.size) for c in schema.columns] for schema in (self.schema, model.schema))
+        if sizes == model_sizes:
             return self._fill_rows(lambda columns, randomness: filling.fill_given(columns, model, randomness))
         if model.schema.finest.columns == self.schema.finest.columns:  # another release learned its bins
             return self.rebin(model.schema).fill_given(model).rebin(self.schema)
@@ -312,12 +316,12 @@ class PrivateTable(Sealed):
         """Fill the gaps of all columns, or of `only` one: draw a bin, then one of its cells."""
         check_in_memory(self, "filling gaps")
         wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
-        cells = self.schema.finest.columns
-        cells_of_bins = {i: (cells[i].size, bins) for i, bins in self._bin_of_cell.items() if i in wanted}
+        finest = self.schema.finest.columns
+        cells_of_bins = {i: (finest[i].size, bins) for i, bins in self._bin_of_cell.items() if i in wanted}
 
         def filled(engines: list[Any]) -> Memory:
             unbinned, rows = (rows_in_memory(engine) for engine in engines)
-            randomness = filling.secret_chance(rows.rows)
+            randomness = filling.secret_row_randomness(rows.rows)
             bins = fill(rows.columns, randomness)
             drawn = [bins[position] if position in wanted else codes for position, codes in enumerate(unbinned.columns)]
             return Memory(filling.fill_cells(unbinned.columns, drawn, cells_of_bins, randomness), rows.rows)
@@ -383,7 +387,7 @@ class PrivateTable(Sealed):
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
 
 
-def _rank_randomly(engine: Engine) -> Integers:
+def _rank_randomly(engine: Engine) -> Integers:  # the ranks of 64 random bits for each row
     return random_ranks(noise.current().uniform_words(rows_in_memory(engine).rows))
 
 

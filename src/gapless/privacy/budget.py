@@ -30,7 +30,7 @@ ROUNDING = 1e-9
 SLACK = 1e-12
 UNSTATED = math.nan  # no δ: there is no default, every new ledger needs a choice
 MAX_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
-RECOMMENDED_BUDGET = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # for hints
+RECOMMENDED_BUDGET = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # for hints: Python or flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Budget:
         """The whole budget as a loss, rounded down."""
         capacity = self.largest_loss(self.order) * (1 - ROUNDING)
         if self.ground_truth is not None:
-            capacity -= 10 * ROUNDING * (1 + capacity)  # `GroundTruthFilter` rounds prices up by less than this
+            capacity -= 10 * ROUNDING * (1 + capacity)  # the pricing of such budgets rounds up by less than this
         if not capacity > 0:
             raise BudgetError(
                 f"a budget of {self} is too small to release anything",

@@ -301,11 +301,11 @@ class FirstBatch(RenyiFilter):
 
     Attributes:
         budget: the guarantee.
-        reads_for_complete_data: the `reads` of an entry, as guarantees for the complete data count them.
+        reads_with_defined_gaps: the `reads` of an entry; None if the header does not define the gaps of all of them.
     """
 
     budget: Budget = field(kw_only=True)
-    reads_for_complete_data: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
+    reads_with_defined_gaps: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
         """The price of a batch that is fixed in advance, if that is less than the sum of its losses."""
@@ -317,9 +317,9 @@ class FirstBatch(RenyiFilter):
         losses = tuple(loss * (price / alone.total.value) for loss in alone.losses)
         return Price(alone.requests, Loss(price, self.capacity.order), losses, together=True)
 
-    def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:
+    def noise_for(self, counts: Sequence[Private[Any, L1]], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:
         """The least noise with which the price of the batch is `spend`."""
-        noises = super().noise_for(counts, parts, spend)
+        noises = super().noise_for(counts, losses, spend)
         batch = self._batch([(noise, value.distance) for noise, value in zip(noises, counts, strict=True)])
         if batch is None or (factor := smallest_noise_factor(batch, spend.value)) > 1:
             return noises
@@ -344,7 +344,7 @@ class FirstBatch(RenyiFilter):
             raise ValueError("was changed: entries after the first batch are marked as priced together")
         parts = (
             BatchPart.from_release(
-                mechanism_of(entry.mechanism), distance_of(entry.distance), self.reads_for_complete_data(entry.reads)
+                mechanism_of(entry.mechanism), distance_of(entry.distance), self.reads_with_defined_gaps(entry.reads)
             )
             for entry in together
             if entry.mechanism != UNKNOWN_MECHANISM

@@ -30,8 +30,8 @@ class Grant:
 
     `to` is who spends. A grant belongs to one thread: it checks what is left, then spends. The ledger may be shared.
     Every release has four steps: price it from public facts, charge the ledger, open the sealed value, add noise. Under
-    a journal (`resumable`) a stopped run repeats these steps. A batch that the ledger has charged to this run is not
-    charged again, and an answer that the journal holds is not drawn again.
+    a journal (the file in which a `resumable` run stores its answers) a stopped run repeats these steps. A batch that
+    the ledger has charged to this run is not charged again, and an answer that the journal holds is not drawn again.
     """
 
     def __init__(self, ledger: Ledger, key: Key, spend: Loss, to: str, *, journal: Journal | None = None) -> None:
@@ -86,7 +86,7 @@ class Grant:
         return self._charge_plan(requests, together=False)
 
     def _charge_plan(self, requests: Iterable[Request], *, together: bool) -> Plan:
-        requests, source = list(requests), noise.current()
+        requests, source = list(requests), noise.current()  # the operating system, or a test's repeatable noise
         if not all(type(request) is Request for request in requests):  # a subclass could state another loss
             odd = next(type(request).__name__ for request in requests if type(request) is not Request)
             wrong = f"a plan needs objects of the class Request, got a {odd}"
@@ -98,7 +98,7 @@ class Grant:
                 f"{self._ledger.percent(self._left)} of this grant is left",
                 hint=Hint("pass a larger ", Argument("spend")),
             )
-        numbers = self._charge_once(entries_of(price, to=self.to, noise_name=noise.origin(source)))
+        numbers = self._charge_once(entries_of(price, to=self.to, noise_name=noise.source_name(source)))
         self._left -= price.total
         return Plan(self._key, list(zip(requests, numbers, strict=True)), source, self._journal)
 

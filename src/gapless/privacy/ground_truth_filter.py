@@ -34,14 +34,14 @@ class GroundTruthFilter(Pricing):
         budget: the guarantee.
         assumption: the assumption about gaps.
         rows: the number of rows of a protected unit.
-        reads_for_complete_data: the `reads` of an entry, as guarantees for the complete data count them.
+        reads_with_defined_gaps: the `reads` of an entry; None if the header does not define the gaps of all of them.
         losses: the exact sum of the losses for each set of columns; the empty set stands for every row.
     """
 
     budget: Budget
     assumption: Assumption
     rows: int
-    reads_for_complete_data: Callable[[Sequence[str] | None], Columns | None]
+    reads_with_defined_gaps: Callable[[Sequence[str] | None], Columns | None]
     losses: Mapping[Columns, Fraction] = field(default_factory=dict)
 
     @cached_property
@@ -78,7 +78,7 @@ class GroundTruthFilter(Pricing):
             raise ValueError("was changed: a batch under ground_truth is priced together")
         if not entries:
             return self
-        charges = [(entry.loss, self.reads_for_complete_data(entry.reads)) for entry in entries]
+        charges = [(entry.loss, self.reads_with_defined_gaps(entry.reads)) for entry in entries]
         return replace(self, losses=_add_losses(self.losses, charges))
 
 

@@ -1,8 +1,9 @@
 """The ledger: it records every release before any data are read for it.
 
 `grant` gives permission to spend, `pricing` computes prices, `snapshot` computes guarantees from the entries, and
-`ledger_file` writes the file with its seal and its lock. A ledger prevents accidental overspending and forgetting. It
-cannot prevent forgery by its holder, who has the data anyway. Proved in docs/proofs/ledger.md.
+`ledger_file` writes the file with its lock and its seal (a copy of the last write, so that a crash loses none). A
+ledger prevents accidental overspending and forgetting. It cannot prevent forgery by its holder, who has the data
+anyway. Proved in docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NEW_LEDGER_HINT = Hint(
     "pass ", Argument("budget", RECOMMENDED_BUDGET), " if nothing was released from the table before"
 ) | Hint("pass the path of its ledger as ", Argument("ledger"))
 
-_NO_GAPS: Mapping[str, GapRule] = MappingProxyType({})
+_NO_GAPS: Mapping[str, GapRule] = MappingProxyType({})  # a `GapRule` defines the gaps of one column
 
 # Whether a second ledger for the same rows would be noticed: "registered" if their files are in the register beside
 # them, "unregistered" if the register cannot be written, "unknown" if the rows come from no file on this machine.
@@ -56,9 +57,9 @@ class Ledger(LedgerGuarantees):
         self._path = path
         self.given_path = given_path
         self._header = ledger_file.parse_header(path, lines[0] if lines else "")
-        self._gaps = GapDefinitions(self._header.gaps, gaps)
+        self._gaps = GapDefinitions(self._header.gaps, gaps)  # of the header, and of this reading
         self._key = Key()
-        self._seen = ReadPosition().after(lines[0])
+        self._seen = ReadPosition().after(lines[0])  # offset and hash of the last line that was read
         self._entries: list[Entry] = []
         self._pricing = self._initial_pricing()
         self.coverage: Coverage = "unknown"
@@ -182,12 +183,13 @@ class Ledger(LedgerGuarantees):
 
     def _initial_pricing(self) -> Pricing:
         """The pricing strategy of this ledger before its first entry."""
-        budget, reads_for_complete_data = self.budget, self._gaps.reads_for_complete_data
+        # Guarantees for the complete data count an entry as reading every row if the header lacks one of its gap rules.
+        budget, reads_with_defined_gaps = self.budget, self._gaps.reads_with_defined_gaps
         if budget.ground_truth is not None:
-            return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, reads_for_complete_data)
+            return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, reads_with_defined_gaps)
         if self.order == PURE:
             return RenyiFilter(self.capacity)
-        return FirstBatch(self.capacity, budget=budget, reads_for_complete_data=reads_for_complete_data)
+        return FirstBatch(self.capacity, budget=budget, reads_with_defined_gaps=reads_with_defined_gaps)
 
     def pricing(self, *, after: int | None = None) -> Pricing:
         """The current pricing strategy, or that after the first `after` entries."""
@@ -250,7 +252,7 @@ class Ledger(LedgerGuarantees):
     def grant(self, spend: Spend, *, to: str) -> Grant:
         """Permission to spend up to `spend`, if that much is left; entries record who spends it: `to`."""
         spend = self.share(spend)
-        journal = journal_of(self)
+        journal = journal_of(self)  # of the resumable run in which this is called; None outside of one
         if journal is not None and (recorded_spend := journal.next_grant(to)) is not None:
             self.refresh()
             return Grant(self, self._key, recorded_spend, to, journal=journal)  # a part of it may be spent already

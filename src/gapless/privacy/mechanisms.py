@@ -31,13 +31,13 @@ _LARGEST_EXACT = 2**53  # whole numbers up to here are exact floats
 
 
 class Mechanism(Protocol[T_contra, D_contra, R_co]):
-    """Noise with its privacy loss. Every answer consists of numbers, so that a journal can store it."""
+    """Noise with its privacy loss. Answers are numbers: the file of a resumable run (its journal) stores them."""
 
     def loss(self, distance: D_contra, order: float) -> Loss:
         """The Rényi divergence at this order between any two values at this distance."""
 
     def __call__(self, value: T_contra, noise: NoiseSource) -> R_co:
-        """Draw the answer."""
+        """Draw the answer, with randomness from `noise`: the operating system, or a test."""
 
     def parameters(self) -> dict[str, Any]:
         """The name of the mechanism and all parameters that its loss depends on."""
@@ -135,7 +135,7 @@ class DiscreteLaplace(_PureNoise[L1]):
     """
 
     distance_kind: ClassVar = L1
-    description: ClassVar[str] = "whole numbers are added to counts"  # shown in the statement of a release
+    description: ClassVar[str] = "whole numbers are added to counts"  # for the report on a release
 
     @property
     def noise_std(self) -> float:

@@ -34,7 +34,7 @@ from gapless.types import Floats, Integers
 if TYPE_CHECKING:
     from opendp.mod import Measurement
 
-__all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current", "origin"]
+__all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current", "source_name"]
 
 
 MAX_OPENDP_SIZE = 10_000  # cells that OpenDP draws in a fraction of a second
@@ -123,16 +123,16 @@ _source: ContextVar[NoiseSource] = ContextVar("gapless.noise")  # set by gapless
 def current() -> NoiseSource:
     """The active source: the system's, unless `gapless.testing` has replaced it.
 
-    >>> origin(current())
+    >>> source_name(current())
     'system'
     """
     return _source.get(SystemNoise())
 
 
-def origin(source: NoiseSource) -> str:
+def source_name(source: NoiseSource) -> str:
     """The source as a ledger records it. The type decides, so that no source can declare itself private.
 
-    >>> origin(SystemNoise())
+    >>> source_name(SystemNoise())
     'system'
     """
     return SYSTEM if type(source) is SystemNoise else f"{type(source).__name__}: NOT PRIVATE"

@@ -1,4 +1,4 @@
-"""The price of releases, given the earlier entries of a ledger.
+"""The price of releases, given the earlier entries of a ledger (one entry for each release).
 
 A ledger prices releases by one of three strategies, which its budget and its entries determine:
 
@@ -23,7 +23,7 @@ from gapless.errors import BudgetError
 from gapless.privacy.budget import ROUNDING, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
 from gapless.privacy.private import L1, Columns, Linf, Private, Sampled, Smooth
-from gapless.privacy.registry import check_registered
+from gapless.privacy.registry import check_known_mechanism
 
 if TYPE_CHECKING:
     from gapless.privacy.first_batch import GaussianBatch
@@ -50,7 +50,7 @@ class Request:
     what: str
 
     def __post_init__(self) -> None:
-        check_registered(self.mechanism, self.distance)
+        check_known_mechanism(self.mechanism, self.distance)  # a ledger must be able to compute the loss again
         numbers = [getattr(self.distance, field.name) for field in fields(self.distance)]
         names = frozenset() if self.reads is None else self.reads
         has_plain_numbers = all(type(number) in (int, float) for number in numbers)
@@ -102,9 +102,9 @@ class Pricing(Protocol):
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """One loss for each release, proportional to `weights` (mean 1), so that all together cost `spend`."""
 
-    def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:  # noqa: ARG002 the parts have this cost
-        """The least noise at which these counts together cost `spend`. Default: each is calibrated to its part."""
-        return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
+    def noise_for(self, counts: Sequence[Private[Any, L1]], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:  # noqa: ARG002 the cost of `losses`
+        """The least noise at which these counts together cost `spend`. Default: each is calibrated to its loss."""
+        return [for_counts(loss, value.distance) for loss, value in zip(losses, counts, strict=True)]
 
     def after(self, entries: Sequence[Entry]) -> Pricing:
         """The strategy once these entries are charged as well.
@@ -126,7 +126,7 @@ class RenyiFilter(Pricing):
     Attributes:
         capacity: the whole budget as a loss.
         total: the exact sum of all losses.
-        first_batch: the releases that were priced together, and their price.
+        first_batch: the releases that were priced together (all with Gaussian noise), and their price.
     """
 
     capacity: Loss

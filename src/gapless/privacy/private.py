@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.errors import Argument, BudgetError, Call, Hint, SealedError
 
-Columns: TypeAlias = frozenset[str]
+Columns: TypeAlias = frozenset[str]  # names of columns
 Numbers: TypeAlias = int | float | NDArray[np.int64] | NDArray[np.float64]  # the types of answers
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Smooth(_Distance):
 
 @dataclass(frozen=True, slots=True)
 class Sampled(_Distance):
-    """Rows that are sampled independently, into batches or to teachers; a protected unit has up to `at_most` rows."""
+    """Rows, each sampled into batches or assigned to a teacher independently; a unit has up to `at_most` rows."""
 
     at_most: int
 

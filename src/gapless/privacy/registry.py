@@ -47,7 +47,7 @@ _DISTANCES: dict[type, Callable[[float], Any]] = {
 _DISTANCE_OF_NAME = {kind.__name__: build for kind, build in _DISTANCES.items()}
 
 
-def check_registered(mechanism: object, distance: object) -> None:
+def check_known_mechanism(mechanism: object, distance: object) -> None:
     """Refuse a release whose loss could not be computed again; by exact type, since a subclass may cost anything."""
     if type(mechanism) not in MECHANISMS.values() or type(distance) not in _DISTANCES:
         raise BudgetError(

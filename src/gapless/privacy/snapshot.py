@@ -42,7 +42,7 @@ class GapDefinitions:
     """The definition of a gap in each column.
 
     Attributes:
-        stated: by the header.
+        header_gaps: by the header.
         reading: by the schema with which the table was read.
     """
 
@@ -58,8 +58,8 @@ class GapDefinitions:
         """The `reads` that an entry records: every row, unless the header defines all these gaps in the same way."""
         return reads if all(map(self.is_same_rule, reads or ())) else None
 
-    def reads_for_complete_data(self, reads: Collection[str] | None) -> Columns | None:
-        """The `reads` of an entry in guarantees for the complete data: every row if the header lacks a definition."""
+    def reads_with_defined_gaps(self, reads: Collection[str] | None) -> Columns | None:
+        """The `reads` of an entry, for guarantees for the complete data: every row if the header lacks a definition."""
         is_defined = reads is not None and self.header_gaps.keys() >= set(reads)
         return frozenset(reads or ()) if is_defined else None
 
@@ -257,7 +257,7 @@ class LedgerSnapshot:
         realised = None
         if self.order == PURE:
             losses = merge_releases(
-                (entry.loss, self.gaps.reads_for_complete_data(entry.reads)) for entry in self.entries
+                (entry.loss, self.gaps.reads_with_defined_gaps(entry.reads)) for entry in self.entries
             )
             realised = complete_data_loss(losses, assumption, rows=self.header.protect.at_most)
         if not self.is_single_batch and assumption == promised:
@@ -277,7 +277,7 @@ class LedgerSnapshot:
             recomputed_loss(entry.mechanism, entry.distance, self.order) if entry.together else entry.loss
             for entry in batch_entries
         ]
-        reads = [self.gaps.reads_for_complete_data(entry.reads) for entry in batch_entries]
+        reads = [self.gaps.reads_with_defined_gaps(entry.reads) for entry in batch_entries]
         amplified = renyi_loss(merge_releases(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
         most = self.header.capacity.value if self.header.budget.ground_truth is None else epsilon
         rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in batch_entries))

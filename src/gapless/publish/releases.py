@@ -145,7 +145,7 @@ class ReleaseOptions:
                 f"the schema has a column {COPY!r}, which the copies need as well",
                 hint=Hint("rename the column") | Hint("leave ", Argument("copies"), " out"),
             )
-        if not synthesizer.keeps_tables:
+        if not synthesizer.keeps_measurements:
             raise ModelError(
                 f"{synthesizer.name} is not learned from tables of counts, so it has no copies",
                 hint=Hint(

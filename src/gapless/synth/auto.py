@@ -43,7 +43,7 @@ class Auto(Synthesizer):
     """
 
     name = "auto"
-    keeps_tables = True
+    keeps_measurements = True
 
     expected_rows: int | None = None
 

@@ -45,7 +45,7 @@ from gapless.schema import Schema
 from gapless.synth.adversarial.generative import Critic
 from gapless.synth.fitted import Facts, FittedModel, Progress
 from gapless.synth.learning import BINS_SHARE, THIN, bins_for, columns_to_learn, hierarchy_levels, with_most_bins
-from gapless.synth.measurements import ENGINE_CELLS, LearnedModel, Measurements, noise_of
+from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS, LearnedModel, Measurements, noise_of
 from gapless.text import plural
 from gapless.types import Floats, Integers
 
@@ -71,7 +71,7 @@ class Synthesizer(ABC):
         name: on the command line and in the facts.
         pure: whether it can satisfy δ = 0; every method can satisfy δ > 0.
         can_fill: whether its models can be sampled given some cells of a row.
-        keeps_tables: whether its models keep their released tables and can be learned from them again, for copies.
+        keeps_measurements: whether its models keep their noisy tables and can be fitted to them again, for copies.
         treatments: the kinds of `missing` that it accepts; by default all.
         learns_gaps: the kinds of `missing` beside `Extended` with which every row counts and gaps can be sampled.
         missing: how to treat gaps.
@@ -80,7 +80,7 @@ class Synthesizer(ABC):
     name: ClassVar[str]
     pure: ClassVar[bool] = True
     can_fill: ClassVar[bool] = True
-    keeps_tables: ClassVar[bool] = False
+    keeps_measurements: ClassVar[bool] = False
     treatments: ClassVar[tuple[type[Missing], ...]] = (Missing,)
     learns_gaps: ClassVar[tuple[type[Missing], ...]] = ()
 
@@ -249,13 +249,13 @@ class FitContext:
         marginals = list(marginals)
         constrained, _ = columns_of_constraints(self.schema)
         tree = junction_tree(self.sizes, [*constrained, *marginals])
-        if tree.cells <= ENGINE_CELLS:
+        if tree.cells <= MAX_JUNCTION_TREE_CELLS:
             return
         names = ", ".join(self.schema.names[c] for c in sorted(max(tree.cliques, key=tree.cells_of)))
         parts = [what for what, some in (("constraints", constrained), ("marginals", marginals)) if some]
         raise ModelError(
             f"the {' and '.join(parts) or 'columns'} need a junction tree of {tree.cells:,} cells; "
-            f"the cap is {ENGINE_CELLS:,}",
+            f"the cap is {MAX_JUNCTION_TREE_CELLS:,}",
             hint=reduce(
                 or_,
                 [Hint(f"choose coarser bins or fewer levels for {names}")]

@@ -40,7 +40,7 @@ from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.types import Floats
 
 MOST_CELLS = 1 << 28  # of a junction tree that a model file may ask for: two gigabytes
-ENGINE_CELLS = 20_000_000  # of a junction tree that can be fitted; selection stays far below
+MAX_JUNCTION_TREE_CELLS = 20_000_000  # of a junction tree that can be fitted; selection stays far below
 
 Progress = Callable[[int, int], object]  # called with how much is done, and of how much
 
@@ -108,7 +108,7 @@ class Measurements:
     bin_hierarchy: tuple[Measurement, ...] = ()
     nodes: tuple[Node, ...] = ()
     same_rows: bool = True
-    cap_cells: int = ENGINE_CELLS
+    cap_cells: int = MAX_JUNCTION_TREE_CELLS
 
     @property
     def total(self) -> float:
@@ -385,7 +385,7 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
             follow_noise=options.follow_noise,
             unmerged=len(sizes),
             zeros=[(rule.columns, _with_gaps(rule, sizes)) for rule in rules],
-            cap_cells=ENGINE_CELLS,
+            cap_cells=MAX_JUNCTION_TREE_CELLS,
         )
 
     def complete(model: GraphicalModel, rules: Sequence[ForbiddenCells]) -> LearnedModel:
@@ -396,7 +396,7 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
             observed,
             noise_of(measurements.tables),
             zeros=[(rule.columns, rule.table) for rule in rules],
-            cap_cells=ENGINE_CELLS,
+            cap_cells=MAX_JUNCTION_TREE_CELLS,
             follow_noise=options.follow_noise,
             seed=options.seed,
         )
@@ -463,7 +463,7 @@ def _network(measurements: Measurements, schema: Schema, options: LearnOptions) 
             axes.sizes,
             known,
             zeros=axes.structural_zeros,
-            cap_cells=ENGINE_CELLS,
+            cap_cells=MAX_JUNCTION_TREE_CELLS,
             follow_noise=True,
             seed=options.seed,
         )

@@ -2,9 +2,9 @@
 
 A source is active inside its `with` block, in the thread and task that entered it, and nowhere else:
 
->>> from gapless.privacy.noise import origin
+>>> from gapless.privacy.noise import source_name
 >>> with fixed_noise(seed=1) as source:
-...     origin(source)
+...     source_name(source)
 'FixedNoise: NOT PRIVATE'
 """
 

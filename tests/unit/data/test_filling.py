@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gapless.data.filling import draw_within_bins, fill_gaps, secret_chance
+from gapless.data.filling import draw_within_bins, fill_gaps, secret_row_randomness
 from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import plain_sum, rank_scores
 from gapless.data.workload import Views, Workload, grouped_counts, violating_pairs
@@ -89,6 +89,6 @@ def test_a_cell_of_a_bin_is_drawn_evenly():
 
 def test_the_first_rows_have_the_same_numbers_however_many_follow(monkeypatch):
     monkeypatch.setattr("gapless.data.filling.secrets.randbits", lambda _: 7)
-    short, long = secret_chance(3), secret_chance(5)
+    short, long = secret_row_randomness(3), secret_row_randomness(5)
     for _ in range(2):
         assert short().tolist() == long()[:3].tolist()

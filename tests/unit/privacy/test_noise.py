@@ -15,7 +15,7 @@ import pytest
 
 from gapless.privacy import noise
 from gapless.privacy.exact_noise import exp
-from gapless.privacy.noise import MAX_OPENDP_SIZE, Distribution, SystemNoise, WideGaussian, current, origin
+from gapless.privacy.noise import MAX_OPENDP_SIZE, Distribution, SystemNoise, WideGaussian, current, source_name
 from gapless.testing.noise import FixedNoise, fixed_noise, no_noise, scaled_noise, shared_noise
 
 DISTRIBUTIONS = {
@@ -273,23 +273,23 @@ def test_parent_and_child_of_a_fork_draw_different_noise():
 
 
 def test_testing_sources_say_what_they_are_and_go_away():
-    assert origin(current()) == "system"
+    assert source_name(current()) == "system"
     for swap in (fixed_noise(3), scaled_noise(0.5), shared_noise(), no_noise()):
         with swap as source:
             assert current() is source
-            assert "NOT PRIVATE" in origin(current())
+            assert "NOT PRIVATE" in source_name(current())
             seen = []
-            thread = threading.Thread(target=lambda seen=seen: seen.append(origin(current())))
+            thread = threading.Thread(target=lambda seen=seen: seen.append(source_name(current())))
             thread.start()
             thread.join()
             assert seen == ["system"], "another thread keeps the private source"
-        assert origin(current()) == "system"
+        assert source_name(current()) == "system"
 
 
 def test_a_swapped_source_goes_away_after_an_error():
     with pytest.raises(RuntimeError), no_noise():
         raise RuntimeError
-    assert origin(current()) == "system"
+    assert source_name(current()) == "system"
 
 
 def test_fixed_noise_repeats():

@@ -5,7 +5,7 @@ import pytest
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import L1, L2, DiscreteGaussian, DiscreteLaplace, Linf, Rows, Sampled, Smooth, SmoothCauchy
 from gapless.privacy.budget import PURE
-from gapless.privacy.registry import MECHANISMS, UNKNOWN_MECHANISM, check_registered, mechanism_of, recomputed_loss
+from gapless.privacy.registry import MECHANISMS, UNKNOWN_MECHANISM, check_known_mechanism, mechanism_of, recomputed_loss
 from gapless.privacy.teachers import SubsampledTeacher
 
 
@@ -18,7 +18,7 @@ from gapless.privacy.teachers import SubsampledTeacher
     ],
 )
 def test_the_loss_of_a_record_is_that_of_the_release(mechanism, distance, order):
-    check_registered(mechanism, distance)
+    check_known_mechanism(mechanism, distance)
     assert mechanism_of(mechanism.parameters()) == mechanism
     record = {type(distance).__name__: distance.at_most}
     assert recomputed_loss(mechanism.parameters(), record, order) == mechanism.loss(distance, order).value
@@ -51,8 +51,8 @@ def test_subclasses_and_strangers_are_refused():
     wider = type("L1", (L1,), {"__slots__": ()})(1)
     for mechanism, distance in [(cheaper, L1(1)), (DiscreteLaplace(1.0), wider), (DiscreteLaplace(1.0), Rows(1))]:
         with pytest.raises(BudgetError, match="a ledger cannot compute the loss"):
-            check_registered(mechanism, distance)
+            check_known_mechanism(mechanism, distance)
     with pytest.raises(LedgerError, match="does not know the mechanism 'Levy'"):
         mechanism_of({"name": "Levy", "scale": 1.0})
-    check_registered(DiscreteLaplace(1.0), Linf(1))  # refused by its loss: the registry knows both
-    check_registered(DiscreteLaplace(1.0), Sampled(1))
+    check_known_mechanism(DiscreteLaplace(1.0), Linf(1))  # refused by its loss: the registry knows both
+    check_known_mechanism(DiscreteLaplace(1.0), Sampled(1))

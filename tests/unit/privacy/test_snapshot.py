@@ -22,7 +22,7 @@ def test_a_release_with_other_gaps_than_the_header_reads_every_row():
 
 def test_a_column_that_the_header_does_not_define_lowers_no_figure():
     gaps = GapDefinitions({}, {"age": EMPTY})
-    assert gaps.reads_for_complete_data(["age"]) is None
+    assert gaps.reads_with_defined_gaps(["age"]) is None
     assert gaps.columns_with_gaps == []
     assert "in 'age'" in gaps.remarks()[0]
 

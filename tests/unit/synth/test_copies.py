@@ -15,7 +15,7 @@ from helpers.chain_synthesizer import Chain
 SCHEMA = letters_schema([3, 2, 4])
 WHOLE = Schema("whole", [Categorical(f"x{i}", list("abcd")[:size]) for i, size in enumerate([3, 2, 4])])
 PAIRS = {(0, 1): (3, 2), (0, 2): (3, 4), (1, 2): (2, 4)}
-KEEPING = [name for name, method in METHODS.items() if method.keeps_tables and name != "auto"]
+KEEPING = [name for name, method in METHODS.items() if method.keeps_measurements and name != "auto"]
 
 
 def rows(many=400):

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gapless.privacy.noise import SystemNoise, current, origin
+from gapless.privacy.noise import SystemNoise, current, source_name
 from gapless.testing import fixed_noise, no_noise, scaled_noise, shared_noise
 from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
 
@@ -16,7 +16,7 @@ KINDS = ["discrete_laplace", "discrete_gaussian", "knorm"]
 def test_a_source_is_active_inside_its_block_only_and_never_private(make):
     with make() as source:
         assert current() is source
-        assert origin(source).endswith("NOT PRIVATE")
+        assert source_name(source).endswith("NOT PRIVATE")
     assert type(current()) is SystemNoise
 
 

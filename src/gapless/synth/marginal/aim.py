@@ -60,7 +60,7 @@ class AIM(Synthesizer):
     """
 
     name = "aim"
-    keeps_tables = True
+    keeps_measurements = True
 
     workload: Mapping[tuple[str, ...], float] | None = None
     always: Sequence[tuple[str, ...]] = ()
@@ -101,7 +101,7 @@ class AIM(Synthesizer):
         budget = selection.prepare()
         if not selection.candidates:  # fewer than two columns have more than one cell
             selection.measure_columns(budget)
-            return selection.conclude({"rounds": 0})
+            return selection.fit_final_model({"rounds": 0})
         selection.notify("counting", 0, 1)
         selection.measure_columns(budget * COLUMNS_SHARE)
         if always:
@@ -110,7 +110,7 @@ class AIM(Synthesizer):
         settings = {"rounds": len(chosen) - len(always), "marginals": len(set(chosen))}
         if always:
             settings["always measured"] = len(always)
-        return selection.conclude(settings, limits=_workload_limits(tree, weights, chosen, self.cap_cells))
+        return selection.fit_final_model(settings, limits=_workload_limits(tree, weights, chosen, self.cap_cells))
 
     def _run_rounds(
         self, selection: MarginalSelection, weights: Mapping[Marginal, float], always: Sequence[Marginal]
@@ -133,7 +133,9 @@ class AIM(Synthesizer):
             # The tree may grow in proportion to the budget spent, so that early choices do not fill it.
             limit = self.cap_cells * min(1.0, 1 - (grant.left - share).value / budget.value)
             small = within_tree(tree, selection.candidates, chosen, limit) or chosen or selection.candidates
-            small = selection.within_engine(small, chosen) or selection.within_engine(selection.candidates, chosen)
+            small = selection.within_max_cells(small, chosen) or selection.within_max_cells(
+                selection.candidates, chosen
+            )
             if not small:  # with any of them the constraints would need too large a tree
                 selection.measure(selection.columns, grant.left)
                 break
@@ -156,7 +158,7 @@ class AIM(Synthesizer):
                 tree = junction_tree(selection.sizes, set(chosen))
                 if per_fit > 1:
                     small = within_tree(tree, [candidates[p] for p in open_places], chosen, limit)
-                    fitting = set(selection.within_engine(small, chosen))
+                    fitting = set(selection.within_max_cells(small, chosen))
                     open_places = [p for p in open_places if candidates[p] in fitting]
                 if is_last or not open_places:
                     break

@@ -23,7 +23,7 @@ class Independent(Synthesizer):
     """
 
     name = "independent"
-    keeps_tables = True
+    keeps_measurements = True
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure every one-way marginal with an equal share of `spend`."""

@@ -34,7 +34,7 @@ class Mixture(Synthesizer):
     """
 
     name = "mixture"
-    keeps_tables = True
+    keeps_measurements = True
 
     cap_cells: int = 50_000_000
 

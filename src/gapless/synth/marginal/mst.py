@@ -13,7 +13,7 @@ from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
 from gapless.synth.marginal.selection import MarginalSelection, check_candidates
-from gapless.synth.measurements import ENGINE_CELLS
+from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
 from gapless.text import plural
 
 
@@ -42,7 +42,7 @@ class MST(Synthesizer):
     """
 
     name = "mst"
-    keeps_tables = True  # in the model, for `copies`
+    keeps_measurements = True  # models store their noisy tables, so that `FittedModel.copies` can fit them again
     cap_cells: int = 1_000_000
 
     def check(self, context: FitContext) -> None:
@@ -53,24 +53,24 @@ class MST(Synthesizer):
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure the columns, choose a tree and measure its pairs."""
         selection = MarginalSelection(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
-        selection.add_candidates(combinations(range(len(selection.sizes)), 2))
-        spend = selection.prepare()
+        selection.add_candidates(combinations(range(len(selection.sizes)), 2))  # columns by position
+        spend = selection.prepare()  # treats gaps as `missing` says, and returns the loss that is left
         if not selection.candidates:  # fewer than two columns have more than one cell
             selection.measure_columns(spend)
-            return selection.conclude({"pairs": 0})
-        selection.notify("counting", 0, 1)
+            return selection.fit_final_model({"pairs": 0})
+        selection.notify("counting", 0, 1)  # calls `progress`
         selection.measure_columns(spend / 3)
         chosen = self._choose_tree(selection, spend / 3)
-        tree = selection.keep_small(chosen)
+        tree = selection.keep_tree_small(chosen)  # with constraints, cliques can be larger than the chosen pairs
         selection.notify("measuring", 0, 1)
-        selection.measure(tree or selection.columns, selection.grant.left)
+        selection.measure(tree or selection.columns, selection.grant.left)  # without a tree, every column again
         limits = []
         if left_out := len(chosen) - len(tree):
             limits.append(
                 f"{left_out} of {plural(len(chosen), 'chosen pair')} would have made the junction tree larger than "
-                f"{ENGINE_CELLS:,} cells and {'was' if left_out == 1 else 'were'} not measured."
+                f"{MAX_JUNCTION_TREE_CELLS:,} cells and {'was' if left_out == 1 else 'were'} not measured."
             )
-        return selection.conclude({"pairs": len(tree)}, limits=limits)
+        return selection.fit_final_model({"pairs": len(tree)}, limits=limits)
 
     @staticmethod
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:

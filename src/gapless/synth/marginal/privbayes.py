@@ -61,7 +61,7 @@ class PrivBayes(Synthesizer):
     """
 
     name = "privbayes"
-    keeps_tables = True
+    keeps_measurements = True
 
     cap_cells: int = 400_000
 
@@ -87,7 +87,7 @@ class PrivBayes(Synthesizer):
         network_fit.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
         network_fit.choose_families(spend * CHOICE_SHARE)
         network_fit.measure_families(network_fit.grant.left)
-        return network_fit.conclude()
+        return network_fit.fit_final_model()
 
 
 class _NetworkFit(FitContext):
@@ -243,7 +243,7 @@ class _NetworkFit(FitContext):
             for node, table, noise in zip(self.nodes, released, self.noise, strict=True)
         ]
 
-    def conclude(self) -> FittedModel:
+    def fit_final_model(self) -> FittedModel:
         """Learn the network, complete the gaps, and return the model."""
         learned = self.learn(
             BayesianNetwork.kind, nodes=tuple(self.nodes), same_rows=self.same_rows, cap_cells=self.cap_cells

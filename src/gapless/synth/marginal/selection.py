@@ -16,7 +16,7 @@ from gapless.model.message_passing import LARGEST_TABLE
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, SMALLER_COLUMNS, Counts, FitContext, Synthesizer
-from gapless.synth.measurements import ENGINE_CELLS
+from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
 
 
 class MarginalSelection(FitContext):
@@ -66,22 +66,22 @@ class MarginalSelection(FitContext):
         """Measure every column, and the columns of rules between rows, in one batch with equal shares."""
         self.measure(self._always, spend)
 
-    def keep_small(self, chosen: Sequence[Marginal]) -> list[Marginal]:
+    def keep_tree_small(self, chosen: Sequence[Marginal]) -> list[Marginal]:
         """Leave out chosen marginals, the last ones first, that would make the junction tree of the model too large."""
-        if cells(self.sizes, [*self._in_every_tree, *chosen]) <= ENGINE_CELLS:
+        if cells(self.sizes, [*self._in_every_tree, *chosen]) <= MAX_JUNCTION_TREE_CELLS:
             return list(chosen)
         kept: list[Marginal] = []
         for marginal in chosen:
-            if cells(self.sizes, [*self._in_every_tree, *kept, marginal]) <= ENGINE_CELLS:
+            if cells(self.sizes, [*self._in_every_tree, *kept, marginal]) <= MAX_JUNCTION_TREE_CELLS:
                 kept.append(marginal)
         return kept
 
-    def within_engine(self, marginals: Sequence[Marginal], chosen: Sequence[Marginal]) -> list[Marginal]:
+    def within_max_cells(self, marginals: Sequence[Marginal], chosen: Sequence[Marginal]) -> list[Marginal]:
         """Return the marginals with which the junction tree of the model, with its constraints, is small enough."""
-        if not self._in_every_tree and self.cap_cells <= ENGINE_CELLS:
+        if not self._in_every_tree and self.cap_cells <= MAX_JUNCTION_TREE_CELLS:
             return list(marginals)
         known = [*self._in_every_tree, *chosen]
-        return within_tree(junction_tree(self.sizes, known), marginals, known, ENGINE_CELLS)
+        return within_tree(junction_tree(self.sizes, known), marginals, known, MAX_JUNCTION_TREE_CELLS)
 
     @property
     def total(self) -> float:
@@ -89,12 +89,17 @@ class MarginalSelection(FitContext):
         return max(1.0, float(self.rows[0].counts) if self.rows else super().total)
 
     def fit_model(self, *, start: GraphicalModel | None = None, sweeps: int = 200) -> GraphicalModel:
-        """Fit the model that scores candidates, over cells as they are counted. `conclude` adds the constraints."""
+        """Fit the model that scores candidates, over cells as they are counted, without constraints."""
         return GraphicalModel.fit(
-            self.sizes, self.scaled_tables, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS
+            self.sizes,
+            self.scaled_tables,
+            total=self.total,
+            start=start,
+            sweeps=sweeps,
+            cap_cells=MAX_JUNCTION_TREE_CELLS,
         )
 
-    def conclude(self, settings: Mapping[str, str | int], *, limits: Sequence[str] = ()) -> FittedModel:
+    def fit_final_model(self, settings: Mapping[str, str | int], *, limits: Sequence[str] = ()) -> FittedModel:
         """Fit the final model from scratch, complete the gaps, and return it.
 
         Args:
