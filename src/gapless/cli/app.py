@@ -470,6 +470,7 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 
 def _print_check(result: Check) -> None:
+    from gapless.data.io.reading import UNCHECKED_HINT
     from gapless.missing.check import HIDDEN_VALUES_HINT
     from gapless.text import aligned, plural
 
@@ -481,6 +482,8 @@ def _print_check(result: Check) -> None:
     for name, column in zip(names, result.columns, strict=True):
         share = f"{100 * column.gaps / result.rows:.1f}%" if result.rows else "-"
         console.print(f"  {name}  {column.kind:<12} {share:>8}  {_out_of_schema(column)}".rstrip())
+    if invalid := sum(column.invalid for column in result.columns):
+        console.print(f"\n  missing includes {plural(invalid, 'invalid cell')}: not empty, but no value of the schema")
     console.print("\nGaps that occur together (■ observed, · missing):\n")
     console.print(result.patterns.picture())
     if result.broken:
@@ -497,6 +500,10 @@ def _print_check(result: Check) -> None:
         notes.print(
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"
             "  Try: correct the cells, or change the schema's rules for these columns"
+        )
+    if result.unchecked:
+        notes.print(
+            f"\nThe schema says unchecked = true, so any release under it will be refused.\n  Try: {UNCHECKED_HINT}"
         )
 
 

@@ -133,6 +133,7 @@ class ColumnCheck:
     gaps: int
     outside: int
     unreadable: int  # cells outside that are no values: they become gaps, or are refused
+    invalid: int  # cells that count as gaps but are not empty: unreadable, or outside where the rule is "missing"
     empty: int  # empty cells in a column that may not be missing
     rule: str
     examples: tuple[str, ...]  # a few cells outside the schema, unreadable ones first
@@ -149,6 +150,7 @@ class Check:
     columns: tuple[ColumnCheck, ...]
     patterns: Patterns
     broken: tuple[Violations, ...]  # the schema's constraints that rows break, and how many do
+    unchecked: bool  # whether the schema is a draft, under which nothing can be released
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -173,7 +175,8 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     for column in schema.columns:
         cells = classify(frame[column.name], column)
         unreadable = cells.outside & (cells.codes < 0)
-        lost = cells.empty | unreadable | (cells.outside & (column.outside == "missing"))
+        invalid = unreadable | (cells.outside & (column.outside == "missing"))
+        lost = cells.empty | invalid
         gap = lost | (cells.codes >= column.size)
         examples = _examples(frame[column.name], unreadable, cells.outside)
         gaps.append(gap)
@@ -185,6 +188,7 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
                 gaps=int(gap.sum()),
                 outside=int(cells.outside.sum()),
                 unreadable=int(unreadable.sum()),
+                invalid=int(invalid.sum()),
                 empty=0 if column.may_be_missing else int(cells.empty.sum()),
                 rule=str(column.outside),
                 examples=examples,
@@ -200,7 +204,8 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
         rows[place] = ValueRanges.exactly(levels if values is None else values)
     found = (violations(rule, rows) for rule in rules_of(by_rules))
     broken = tuple(counted for counted in found if counted.rows)
-    return Check(frame.height, tuple(checked), patterns_of(schema.names, gaps, frame.height), broken)
+    found_gaps = patterns_of(schema.names, gaps, frame.height)
+    return Check(frame.height, tuple(checked), found_gaps, broken, schema.unchecked)
 
 
 def crowded_bin(column: Column, shares: Sequence[float]) -> int | None:

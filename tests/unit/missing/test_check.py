@@ -1,6 +1,7 @@
 """Checks of data by their holder: gaps and patterns, cells outside, bins that hide values, broken rules."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -155,10 +156,30 @@ def test_a_check_counts_gaps_and_cells_outside_and_reports_their_treatment():
     assert (b.gaps, b.outside, b.unreadable, b.empty, b.rule, b.refused) == (1, 2, 1, 0, "clamp", False)
     assert b.examples == ("rubbish", "12")
     assert (c.gaps, c.outside, c.unreadable, c.empty, c.rule, c.refused) == (1, 0, 0, 1, "refuse", True)
+    assert [column.invalid for column in result.columns] == [1, 1, 0]
     assert result.refused == ("c",)
     assert result.patterns.rates["a"] == 2 / 3
     written = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert [list(pair) for pair in written["patterns"]["pairs"]] == [["one", "other", "both", "association"]] * 3
+
+
+def test_the_command_reports_invalid_cells_as_missing_and_an_unchecked_schema(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c\nx,5,yes\nz,rubbish,yes\n,12,no\n")
+    outputs, results = [], []
+    for unchecked in (False, True):
+        replace(LETTERS, unchecked=unchecked).write(tmp_path / f"{unchecked}.toml")
+        command = ["check", str(tmp_path / "t.csv"), "-s", str(tmp_path / f"{unchecked}.toml")]
+        outputs.append(CliRunner().invoke(app, command))
+        results.append(json.loads(CliRunner().invoke(app, [*command, "--json"]).output))
+    checked, draft = (done.output for done in outputs)
+    assert "missing includes 2 invalid cells: not empty, but no value of the schema\n" in checked
+    assert "unchecked" not in checked
+    assert (
+        "The schema says unchecked = true, so any release under it will be refused.\n"
+        "  Try: check each marked fact against a codebook, then remove the line 'unchecked = true'" in draft
+    )
+    assert [result["unchecked"] for result in results] == [False, True]
+    assert [done.exit_code for done in outputs] == [0, 0]
 
 
 def test_a_check_agrees_with_what_reading_refuses():

@@ -30,6 +30,7 @@ from gapless.text import check_one_of, plural
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
 FILES = ("disk", "duckdb")  # engines whose rows stay in files, which each pass reads again
+UNCHECKED_HINT = "check each marked fact against a codebook, then remove the line 'unchecked = true'"
 LEDGER = Hint("pass ", Argument("ledger", "people.ledger"), ", the same file whenever this table is read")
 
 
@@ -67,8 +68,7 @@ def read(
     is released.
     """
     if isinstance(schema, Draft) or (isinstance(schema, Schema) and schema.unchecked):
-        hint = "check each marked fact against a codebook, then remove the line 'unchecked = true'"
-        raise SchemaError("this schema is a draft: its levels and bounds were read from the data", hint=hint)
+        raise SchemaError("this schema is a draft: its levels and bounds were read from the data", hint=UNCHECKED_HINT)
     if not isinstance(schema, Schema):
         wrong = f"schema must be a Schema, got a {type(schema).__name__}"
         raise SchemaError(wrong, hint=Hint("pass ", Call("Schema.read", "people.toml")))
