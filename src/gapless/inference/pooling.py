@@ -24,6 +24,8 @@ from gapless.text import listing
 from gapless.types import Floats
 
 FREE = "Computed from released values: nothing was spent."
+NOISE_LEGEND = "× by noise: with noise, an interval is this many times as wide as by sampling alone."
+GAPS_LEGEND = "× by gaps: gaps widen it again by this factor."
 BELOW_NOISE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
@@ -61,9 +63,19 @@ class PooledEstimate:
         if self.interval is None:
             return "no estimate" if np.isnan(self.value) else f"({self.value:.6g})  no interval"
         low, high = self.interval
-        noise = f"  × {self.noise_factor:.2f} by noise" if np.isfinite(self.noise_factor) else ""
-        gaps = f", × {self.gap_factor:.2f} by gaps" if noise and 1 < self.gap_factor < np.inf else ""
+        noise = f"  × {self.noise_factor:.2f} by noise" if self.shows_noise else ""
+        gaps = f", × {self.gap_factor:.2f} by gaps" if self.shows_gaps else ""
         return f"{self.value:.6g}  [{low:.6g}, {high:.6g}]{noise}{gaps}"
+
+    @property
+    def shows_noise(self) -> bool:
+        """Whether the text has the factor of noise."""
+        return self.known(self.noise_factor) is not None
+
+    @property
+    def shows_gaps(self) -> bool:
+        """Whether the text has the factor of gaps."""
+        return self.shows_noise and 1 < self.gap_factor < np.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +132,7 @@ class Pooled:
         return [self.question, *(f"  {estimate.name:<{width}}  {estimate}" for estimate in self.estimates)]
 
     def remarks(self, form: Callable[[str], str] = str) -> tuple[str, ...]:
-        """Return the reasons for missing intervals, each once, and what the other intervals do not cover.
+        """Return the reasons for missing intervals, each once, a legend, and what the other intervals do not cover.
 
         Args:
             form: how to write a reason, which may be a `Hint` that names arguments; by default as in Python.
@@ -131,7 +143,12 @@ class Pooled:
                 reasons.setdefault(pooled.unsupported, []).append(pooled.name)
         of_all = len(reasons) == 1 and all(estimate.unsupported for estimate in self.estimates)
         why = [form(why) if of_all else f"{listing(names)}: {form(why)}" for why, names in reasons.items()]
-        return (*why, *(self.notes if any(estimate.interval for estimate in self.estimates) else ()))
+        shown = {
+            NOISE_LEGEND: any(estimate.shows_noise for estimate in self.estimates),
+            GAPS_LEGEND: any(estimate.shows_gaps for estimate in self.estimates),
+        }
+        legend = [line for line, is_shown in shown.items() if is_shown]
+        return (*why, *legend, *(self.notes if any(estimate.interval for estimate in self.estimates) else ()))
 
 
 def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:

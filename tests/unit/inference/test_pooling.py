@@ -63,6 +63,24 @@ def test_a_question_is_answered_as_it_would_be_asked(copies):
     assert "nothing was spent" in str(pooled)
 
 
+def test_a_legend_explains_each_factor_that_is_printed():
+    noisy = pooling.PooledEstimate(name="", value=1.0, interval=(0.0, 2.0), noise_factor=3.64, gap_factor=1.0)
+    gappy = replace(noisy, gap_factor=1.5)
+    bare = replace(noisy, noise_factor=np.inf, gap_factor=1.5)
+    none = replace(noisy, interval=None, unsupported="nothing was measured")
+    legends = {
+        name: [
+            line
+            for line in pooling.Pooled(question="q", estimates=(some,), copies=2, notes=()).remarks()
+            if "×" in line
+        ]
+        for name, some in {"noisy": noisy, "gappy": gappy, "bare": bare, "none": none}.items()
+    }
+    noise, gaps = pooling.NOISE_LEGEND, pooling.GAPS_LEGEND
+    assert noise == "× by noise: with noise, an interval is this many times as wide as by sampling alone."
+    assert legends == {"noisy": [noise], "gappy": [noise, gaps], "bare": [], "none": []}
+
+
 @pytest.mark.parametrize(
     ("question", "column"),
     [(gl.Median("age"), "age"), (gl.Quantile("income", 0.9), "income"), (gl.Proportion("sex == F"), "sex")],
