@@ -64,6 +64,7 @@ def test_a_release_is_intact(release):
     assert result.sha256 == digest
     assert str(result).startswith(f"{release} is intact: 10 files as in manifest.json, and nothing else.\nSHA-256")
     assert digest in str(result)
+    assert "\nNext: compare this hash with the one that the holder has published" in str(result)
 
 
 @pytest.mark.parametrize("name", ["rel[1]", "rel*", "rel?", "a=b", "~"])

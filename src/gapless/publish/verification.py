@@ -25,6 +25,9 @@ from gapless.text import plural
 from gapless.types import is_number
 
 _SYNTH_FOLDER = "name a folder made by `gapless synth`"
+NOT_INTACT_HINT = (
+    "remove files that do not belong to the release, or get the folder from its holder again; do not use it before"
+)
 _NEEDED = (README, LEDGER, MODEL, SCHEMA, *ROWS, "dictionary.md", "privacy.md", "report.html", "structure.svg")
 
 
@@ -57,13 +60,13 @@ class Verification:
 
     def __str__(self) -> str:
         if self.problems:
-            return "\n".join(
-                [f"{self.folder} is not as its manifest says:", *(f"  {problem}" for problem in self.problems)]
-            )
+            lines = [f"{self.folder} is not as its manifest says:", *(f"  {problem}" for problem in self.problems)]
+            return "\n".join([*lines, f"  Try: {NOT_INTACT_HINT}"])
         return (
             f"{self.folder} is intact: {plural(len(self.files), 'file')} as in {MANIFEST}, and nothing else.\n"
             f"SHA-256 of {MANIFEST}: {self.sha256}\n"
-            "Compare it with the hash that the holder has published: a manifest can be changed like any other file."
+            "Next: compare this hash with the one that the holder has published, since a manifest can be changed too. "
+            "Then read privacy.md and report.html."
         )
 
 

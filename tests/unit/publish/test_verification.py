@@ -18,3 +18,7 @@ def test_a_folder_without_a_manifest_is_refused_and_an_empty_manifest_has_proble
     assert "other.txt does not belong to the release" in found.problems
     assert "privacy.md is not in the manifest" in found.problems
     assert found.to_dict()["intact"] is False
+    assert str(found).endswith(
+        "\n  Try: remove files that do not belong to the release, or get the folder from its "
+        "holder again; do not use it before"
+    )
