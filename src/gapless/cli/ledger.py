@@ -92,9 +92,9 @@ def _rates(given: list[str], option: str) -> float | dict[str, float]:
             return float(given[0])
     rates: dict[str, float] = {}
     for text in given:
-        column, equals, rate = text.rpartition("=")
+        column, _, rate = text.rpartition("=")  # the name of a column may contain "="
         try:
-            if not equals or "=" in column:
+            if not column:
                 raise ValueError  # noqa: TRY301 one message for every form that is wrong
             if column in rates:
                 raise typer.BadParameter(f"{option} names {column!r} twice. Try: write one rate for each column")

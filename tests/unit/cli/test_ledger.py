@@ -15,6 +15,11 @@ def test_rates_are_for_one_column_or_for_all():
     assert _assumption(None, None, dependent=False) is None
 
 
+def test_the_last_equals_sign_separates_column_and_rate():
+    assert _assumption(["a=b=0.2", "=c=0.1"], None, dependent=False) == MCAR({"a=b": 0.2, "=c": 0.1})
+    assert _assumption(None, ["a=b=0.1"], dependent=False) == MissingAtLeast({"a=b": 0.1})
+
+
 @pytest.mark.parametrize(
     ("mcar", "at_least", "dependent"),
     [
@@ -22,6 +27,8 @@ def test_rates_are_for_one_column_or_for_all():
         (None, ["0.1"], True),
         (None, None, True),
         (["income"], None, False),
+        (["income="], None, False),
+        (["=0.2", "age=0.1"], None, False),
         (["income=0.1", "income=0.2"], None, False),
     ],
 )
