@@ -24,8 +24,8 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
     """Draw the guarantee for the complete table as SVG, if some columns (by default all that matter) have one rate.
 
     The lines are: the guarantee for the incomplete table; the guarantee for the complete table if columns are
-    independent, and if they may depend on each other in any way; and, dashed, the loss after the fact, where it is less
-    than the guarantee. Where lines coincide, the drawing explains why.
+    independent, and if they may depend on each other in any way; and, dashed, the loss of the answers so far, where
+    it is less than the guarantee. Where lines coincide, the drawing explains why.
     """
     if columns is None:
         columns = {column for entry in ledger.entries for column in entry.reads or ()}
@@ -49,7 +49,7 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
     if len(realised) == len(RATES) and any(
         epsilon < 0.999 * promised.epsilon for epsilon, promised in zip(realised, free, strict=True)
     ):
-        lines.append(Line("columns independent, after the fact: no guarantee", "#0b5fa5", realised, dash="6 4"))
+        lines.append(Line("columns independent, these answers only: no guarantee", "#0b5fa5", realised, dash="6 4"))
     where = ", ".join(columns) if 0 < len(columns) <= 4 else f"each of {len(columns)} columns"
     return curves(
         f"Privacy for the complete data of '{ledger.table}'",

@@ -47,22 +47,18 @@ class Ledger(LedgerGuarantees):
 
     Use `Ledger.open` for an existing file; `gapless.read` opens or creates the ledger of the table it reads. The header
     cannot be changed.
-
-    Attributes:
-        given_path: the path with which it was opened.
-        coverage: whether a second ledger for the same files would be refused.
     """
 
     def __init__(self, path: Path, lines: Sequence[str], gaps: Mapping[str, GapRule], given_path: Path) -> None:
         self._path = path
-        self.given_path = given_path
+        self._given_path = given_path
         self._header = ledger_file.parse_header(path, lines[0] if lines else "")
         self._gaps = GapDefinitions(self._header.gaps, gaps)  # of the header, and of this reading
         self._key = Key()
         self._seen = ReadPosition().after(lines[0])  # offset and hash of the last line that was read
         self._entries: list[Entry] = []
         self._pricing = self._initial_pricing()
-        self.coverage: Coverage = "unknown"
+        self._coverage: Coverage = "unknown"
         self._register_files: Callable[[Ledger], Coverage] | None = None  # None once it is done
         self._add_lines(lines[1:])
 
@@ -122,19 +118,29 @@ class Ledger(LedgerGuarantees):
         `register` writes them into the register beside them, returns the coverage (until then `coverage`), and refuses
         files that belong to another ledger.
         """
-        self._register_files, self.coverage = register, coverage
+        self._register_files, self._coverage = register, coverage
 
     def register_files(self) -> None:
         """Register the files of the table now, if that was not done."""
         register = self._register_files  # another thread may do the same
         if register is not None:
-            self.coverage = register(self)
+            self._coverage = register(self)
             self._register_files = None
 
     @property
     def path(self) -> Path:
         """The path of the ledger, with links resolved."""
         return self._path
+
+    @property
+    def given_path(self) -> Path:
+        """The path with which it was opened."""
+        return self._given_path
+
+    @property
+    def coverage(self) -> Coverage:
+        """Whether a second ledger for the same files would be refused."""
+        return self._coverage
 
     @property
     def identity(self) -> str:
@@ -310,11 +316,17 @@ class Ledger(LedgerGuarantees):
         """Check new lines, then `write` them to the file if asked, and add them: all, or none if one is wrong."""
         entries: list[Entry] = []
         seen = self._seen
-        for line in lines:
-            number = len(self._entries) + len(entries) + 1
-            entries.append(self._parse_checked(line, number=number, previous_hash=seen.last_hash))
-            seen = seen.after(line)
-        pricing = self._pricing_after(self._pricing, entries)
+        try:
+            for line in lines:
+                number = len(self._entries) + len(entries) + 1
+                entries.append(self._parse_checked(line, number=number, previous_hash=seen.last_hash))
+                seen = seen.after(line)
+            pricing = self._pricing_after(self._pricing, entries)
+        except LedgerError as error:
+            if not write:
+                raise
+            wrong = f"these entries could not be read again, so they were refused: {error.message}"
+            raise LedgerError(wrong, hint=ledger_file.NOT_WRITTEN_HINT) from None
         if write:
             ledger_file.append(self._path, self._seen.end_offset, "".join(lines))
         self._entries += entries

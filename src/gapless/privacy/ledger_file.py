@@ -47,6 +47,7 @@ VERSION = 4
 MAX_BYTES = 256 * MEGABYTE  # half a million entries
 MIN_LINE_BYTES = 64  # a line holds a hash
 RESTORE_HINT = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
+NOT_WRITTEN_HINT = "report this error of gapless; the ledger is intact, nothing was written and nothing was read"
 
 
 @dataclass(frozen=True, slots=True)

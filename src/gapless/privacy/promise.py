@@ -63,8 +63,8 @@ class GroundTruth:
         assumption: the assumption about gaps.
         epsilon, delta, basis: the guarantee under that assumption, and its basis.
         gaps: what counts as a gap in each column that the assumption names.
-        realised: a bound on what the outcomes so far reveal about a person, after the fact. It is no guarantee if
-            releases depended on earlier answers. None where no such bound is proved.
+        realised: a bound on what the answers so far reveal about a person. It is no guarantee if releases depended on
+            earlier answers. None where no such bound is proved.
     """
 
     incomplete: Guarantee
@@ -87,8 +87,8 @@ class GroundTruth:
         if self.realised is None or self.realised > 0.999 * self.epsilon:
             return promise
         return (
-            f"{promise}\nAfter the fact, under the same assumption, what was released tells about a person no more "
-            f"than ε = {rounded_up(self.realised)}. This describes one outcome and is no guarantee."
+            f"{promise}\nUnder the same assumption, the answers that were released reveal at most "
+            f"ε = {rounded_up(self.realised)} about a person. This describes these answers only and is no guarantee."
         )
 
     def summary(self) -> dict[str, Any]:
@@ -282,8 +282,9 @@ def text(ledger: Ledger) -> str:
     lines = [
         f"Ledger of '{ledger.table}': ε = {format_rounded_up(ledger.budget.epsilon)}, "
         f"δ = {format_rounded_up(delta)}{budget_scope}, protecting {ledger.protect}",
-        f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to "
-        f"ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}",
+        f"  spent {used:.2f}%, left {left:.2f}%",
+        f"  All entries so far amount to ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}. "
+        "This is a guarantee if spending did not depend on earlier answers.",
     ]
     lines += [f"  {note}" for note in (pricing_note(ledger),) if note]
     lines += [f"  {caution}" for caution in ledger.cautions()]

@@ -85,10 +85,11 @@ def test_adaptive_choices_are_not_amplified(tmp_path, method, delta):
             later + gl.privacy.ground_truth([(entry.loss, entry.reads) for entry in first], ASSUMED)
         )
         assert figure.realised < figure.epsilon
+        assert "the answers that were released reveal at most ε = " in str(figure)
         assert "no guarantee" in str(figure)
     else:
         assert figure.realised is None
-        assert "After the fact" not in str(figure)
+        assert "the answers that were released" not in str(figure)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -2,6 +2,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.model.neural.descent import PredictionTask, PredictionTraining
 from gapless.model.neural.layers import Linear
 from gapless.privacy import L1, MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
-from gapless.privacy.ledger_file import RESTORE_HINT, append, hash_of, seal_of
+from gapless.privacy.ledger_file import NOT_WRITTEN_HINT, RESTORE_HINT, append, hash_of, seal_of
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.pricing import Request
 from gapless.privacy.private import transform
@@ -480,9 +481,18 @@ def test_the_ledger_reads_well(table):
     spend(table, 10)
     text = str(table.ledger)
     assert "Ledger of 'letters': ε = 1, δ = 1e-06, protecting one row" in text
-    assert "spent 10.00%, left 90.00%; the spending so far amounts, after the fact, to ε = " in text
+    amounts = r"  spent 10\.00%, left 90\.00%\n  All entries so far amount to ε = 0\.\d+\. This is a guarantee if "
+    assert re.search(amounts, text)
     assert "DiscreteGaussian(" in text
     json.dumps(table.ledger.summary(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["coverage", "given_path"])
+def test_facts_on_the_files_cannot_be_set(table, name):
+    before = getattr(table.ledger, name)
+    with pytest.raises(AttributeError):
+        setattr(table.ledger, name, before)
+    assert getattr(table.ledger, name) == before
 
 
 def test_a_missing_folder_is_refused_before_anything_is_read(tmp_path):
@@ -775,8 +785,11 @@ def test_entries_that_could_not_be_read_again_are_refused_before_they_are_writte
     (entry,) = table.ledger.entries
     if "together" in change:  # as if another check had missed it
         monkeypatch.setattr(table.ledger, "_entries", [])
-    with pytest.raises(LedgerError, match=problem):
+    with pytest.raises(
+        LedgerError, match=f"these entries could not be read again, so they were refused: .*{problem}"
+    ) as error:
         table.ledger.charge([replace(entry, **change)])
+    assert error.value.hint == NOT_WRITTEN_HINT
     assert [file.read_bytes() for file in files] == before
 
 
