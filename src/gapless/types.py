@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard
 
@@ -35,12 +35,11 @@ class GapRule:
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> GapRule:
         """Rebuild the rule from the result of `to_dict`."""
-        rest = dict(content)
-        return cls(rest.pop("told"), **rest)
+        return cls(**content)
 
     def to_dict(self) -> dict[str, str]:
         """Return the rule as a ledger stores it."""
-        return {"told": self.description, "digest": self.digest}
+        return asdict(self)
 
     def given(self, facts: object) -> GapRule:
         """Return the rule with further facts in its digest."""

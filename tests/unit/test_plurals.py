@@ -43,7 +43,7 @@ NEVER_ONE = {
     ("synth/marginal/mixture_fit.py", "observed"),
     ("synth/marginal/mixture_model.py", "prod(shape)"),
     ("synth/marginal/bayesian_network.py", "tree_cells"),
-    ("privacy/budget.py", "self.at_most"),  # one row is told as such
+    ("privacy/budget.py", "self.at_most"),  # one row is written as such
     ("privacy/promise.py", "len(batch.parts)"),
     ("privacy/sgd.py", "program.numbers"),  # parameters of a network
     ("privacy/teachers.py", "program.teachers"),

@@ -158,11 +158,8 @@ class Check:
         return tuple(column.name for column in self.columns if column.refused)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, for JSON. The first column of a pair is called `one` there, as in earlier versions."""
-        fields = asdict(self)
-        pairs = fields["patterns"]["pairs"]
-        fields["patterns"]["pairs"] = [{"one": pair.pop("column"), **pair} for pair in pairs]
-        return fields
+        """All fields, for JSON."""
+        return asdict(self)
 
 
 def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:

@@ -22,7 +22,7 @@ VERSION = 3
 LARGEST = 2 << 30  # bytes of all arrays
 _LONGEST_LIST = 16 * MEGABYTE  # of an archive's members: some hundred thousand
 _HEAD = "model.json"
-_NAME = re.compile(r"(?:[a-z]+/)?[A-Za-z0-9_.]+\.npy")
+_NAME = re.compile(r"(?:[a-z_]+/)?[A-Za-z0-9_.]+\.npy")
 # How numpy begins a file: of numbers and texts alone, so that nothing is evaluated.
 _HEADER = re.compile(
     rb"\x93NUMPY(?:\x01\x00..|[\x02\x03]\x00....)\{'descr': '([<>=|][iufbU]\d{1,9})', "

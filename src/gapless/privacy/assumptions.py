@@ -180,15 +180,13 @@ def to_dict(assumption: Assumption) -> dict[str, Any]:
     rates = dict(named_rates(assumption))
     if isinstance(assumption, MCAR):
         paid = {} if assumption.paid is None else {"paid": asdict(assumption.paid)}
-        return {"kind": "MCAR", "rate": rates, "columns": assumption.columns, "failure": assumption.failure} | paid
+        return {"kind": "MCAR", "rates": rates, "columns": assumption.columns, "failure": assumption.failure} | paid
     return {"kind": "MissingAtLeast", "rates": rates}
 
 
 def from_dict(content: Mapping[str, Any]) -> Assumption:
     """What `to_dict` wrote."""
     given = dict(content)
-    if "rate" in given:  # what a ledger calls the rates of MCAR
-        given["rates"] = given.pop("rate")
     if "paid" in given:
         given["paid"] = EstimateReceipt(**{**given["paid"], "gaps": dict(given["paid"]["gaps"])})  # nothing is shared
     kind = {"MCAR": MCAR, "MissingAtLeast": MissingAtLeast}[given.pop("kind")]

@@ -48,14 +48,9 @@ class RecordedMechanism:
 
     __slots__ = ()
 
-    @classmethod
-    def recorded_name(cls) -> str:
-        """The name by which the ledger records the mechanism."""
-        return cls.__name__
-
     def parameters(self) -> dict[str, Any]:
-        """Name and parameters, as the ledger records them."""
-        return {"name": self.recorded_name()} | asdict(self)  # type: ignore[call-overload,no-any-return]
+        """The name of the class and its fields, as the ledger records them."""
+        return {"name": type(self).__name__} | asdict(self)  # type: ignore[call-overload,no-any-return]
 
 
 def check_distance(distance: object, kind: type[Linf | Smooth | Sampled]) -> None:

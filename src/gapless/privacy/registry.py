@@ -29,7 +29,7 @@ Recorded: TypeAlias = (
     | SubsampledTeacher
 )
 
-MECHANISMS: dict[str, type[Recorded]] = {kind.recorded_name(): kind for kind in get_args(Recorded)}
+MECHANISMS: dict[str, type[Recorded]] = {kind.__name__: kind for kind in get_args(Recorded)}
 UNKNOWN_MECHANISM = {"name": "unknown"}  # of an entry that a crash left half written, for which nothing was read
 
 # A recorded loss may be smaller than the recomputed one by this much: logarithms differ between machines

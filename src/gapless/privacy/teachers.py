@@ -177,11 +177,6 @@ class SubsampledTeacher(RecordedMechanism):
     def __post_init__(self) -> None:
         set_checked(self, {"clip": CLIP_RANGE, "std": STD_RANGE}, ("teachers", "steps", "vectors", "numbers"))
 
-    @classmethod
-    def recorded_name(cls) -> str:
-        """The name in ledgers, which is older than that of the class."""
-        return "OneTeacher"
-
     @property
     def noise_std(self) -> float:
         """The standard deviation of the noise in each number of an answer."""

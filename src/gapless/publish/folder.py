@@ -97,7 +97,7 @@ def _check_folder(folder: Path, ledger: Path) -> None:
                 f"the folder of a release must be new or empty, but {folder} holds other files",
                 hint="choose a new folder for the release",
             )
-        for other in folder.glob(f"*{LEDGERS[0]}"):  # earlier versions kept the ledger here
+        for other in folder.glob(f"*{LEDGERS[0]}"):  # the ledger may be kept in this folder
             if not (ledger.exists() and other.samefile(ledger)):
                 raise ReadError(
                     f"{folder} holds the ledger {other.name} already, so {ledger} would be a second budget",

@@ -564,13 +564,13 @@ class FittedModel:
         """Return the header and the arrays of a model file."""
         head: dict[str, Any] = {"schema": self.schema.to_toml(), "total": self.total, "facts": self.facts.to_json()}
         head |= {part: getattr(self, part).kind for part in ("filled", "gapped") if getattr(self, part) is not None}
-        names = enumerate(self.schema.names)
         arrays = {
-            f"inside/{place}": self.within_bin_counts[name] for place, name in names if name in self.within_bin_counts
+            f"within_bin_counts/{place}": self.within_bin_counts[name]
+            for place, name in enumerate(self.schema.names)
+            if name in self.within_bin_counts
         }
-        parts = {"filled": self.filled, "gapped": self.gapped, "evidence": self.measurements, "critic": self.critic}
-        for part, held in parts.items():
-            if held is not None:
+        for part in ("filled", "gapped", "measurements", "critic"):
+            if (held := getattr(self, part)) is not None:
                 arrays |= {f"{part}/{name}": array for name, array in held.to_arrays().items()}
         return head, arrays
 
@@ -579,7 +579,7 @@ class FittedModel:
         """Rebuild the model from the header and the arrays of a model file."""
         if "filled" not in head:
             raise ModelError("the model has no distribution", hint=DAMAGED)
-        parts: dict[str, Any] = {"evidence": Measurements, "critic": Critic}
+        parts: dict[str, Any] = {"measurements": Measurements, "critic": Critic}
         for part in ("filled", "gapped"):
             if part in head and head[part] not in _DISTRIBUTIONS:
                 known = listing(_DISTRIBUTIONS)
@@ -590,10 +590,9 @@ class FittedModel:
                 name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")
             }
             parts[part] = kind.from_arrays(held) if kind and (held or part in head) else None
-        parts["measurements"] = parts.pop("evidence")  # an older name, which files keep
         schema = Schema.from_toml(head["schema"])
-        places = enumerate(schema.names)
-        counts = {name: arrays[f"inside/{place}"] for place, name in places if f"inside/{place}" in arrays}
+        keys = {name: f"within_bin_counts/{place}" for place, name in enumerate(schema.names)}
+        counts = {name: arrays[key] for name, key in keys.items() if key in arrays}
         facts = Facts.from_json(head["facts"])
         return cls(schema, total=head["total"], facts=facts, within_bin_counts=counts, **parts)
 

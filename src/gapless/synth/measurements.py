@@ -314,14 +314,14 @@ class Measurements:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Measurements:
         """Rebuild the measurements from the arrays of a model file."""
-        extended, same_rows, cap_cells, tables, rows, trees, nodes = arrays["facts"].tolist()
+        extended, same_rows, cap_cells, tables, rows, hierarchies, nodes = arrays["facts"].tolist()
         measured = [
             Measurement(
                 tuple(arrays[f"columns.{number}"].tolist()),
                 arrays[f"counts.{number}"].astype(np.float64),
                 float(arrays[f"noise_std.{number}"]),
             )
-            for number in range(tables + rows + trees)
+            for number in range(tables + rows + hierarchies)
         ]
         families = [
             (columns[-1], columns[:-1], tuple(arrays[f"merged.{number}.{axis}"] for axis in range(len(columns) - 1)))

@@ -160,7 +160,7 @@ def test_a_check_counts_gaps_and_cells_outside_and_reports_their_treatment():
     assert result.refused == ("c",)
     assert result.patterns.rates["a"] == 2 / 3
     written = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    assert [list(pair) for pair in written["patterns"]["pairs"]] == [["one", "other", "both", "association"]] * 3
+    assert [list(pair) for pair in written["patterns"]["pairs"]] == [["column", "other", "both", "association"]] * 3
 
 
 def test_the_command_reports_invalid_cells_as_missing_and_an_unchecked_schema(tmp_path):

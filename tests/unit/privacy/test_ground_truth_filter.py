@@ -387,7 +387,7 @@ def test_the_definition_of_a_gap_is_printed_with_the_figure(tmp_path):
     )
     assert figure.summary()["gaps"]["x"] == description
     assert f"A gap is, in 'x': {description}." in str(table.ledger)
-    assert table.ledger.summary()["gaps"]["x"] == {"told": description, "digest": CODED["x"].gap_rule.digest}
+    assert table.ledger.summary()["gaps"]["x"] == {"description": description, "digest": CODED["x"].gap_rule.digest}
 
 
 # ---------------------------------------------------------------------- shown

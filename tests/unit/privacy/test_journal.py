@@ -144,7 +144,7 @@ RELEASES = {
     ),
     "PrivateTraining": training,
     "TeacherVotes": teaching("TeacherVotes"),
-    "OneTeacher": teaching("OneTeacher"),
+    "SubsampledTeacher": teaching("SubsampledTeacher"),
 }
 
 

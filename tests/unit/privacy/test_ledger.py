@@ -672,7 +672,7 @@ def release(table, mechanism, value):
 
 def released_by(name, folder):
     """The path of a ledger with one entry by this mechanism."""
-    approximate = name in ("DiscreteGaussian", "PrivateTraining", "TeacherVotes", "OneTeacher")
+    approximate = name in ("DiscreteGaussian", "PrivateTraining", "TeacherVotes", "SubsampledTeacher")
     table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
     half = table.ledger.share("50%")
     views = [(place, np.arange(column.extended_size)) for place, column in enumerate(table.schema.columns)]
@@ -691,7 +691,7 @@ def released_by(name, folder):
             table, PredictionTraining(network=Linear(3, 3), cells=cells, optimizer=plain_steps(0.1, 3), batch_size=1.0)
         )
         more = {"rate": 0.5, "steps": 3, "clip": 1.0, "numbers": 12}
-    if name in ("TeacherVotes", "OneTeacher"):
+    if name in ("TeacherVotes", "SubsampledTeacher"):
         value, more = prepare_example(table, name)
     release(table, MECHANISMS[name].for_loss(half, value.distance, **more), value)
     return table.ledger.path

@@ -35,10 +35,10 @@ def test_every_mechanism_is_recorded_by_its_name():
         "SmoothCauchy",
         "PrivateTraining",
         "TeacherVotes",
-        "OneTeacher",
+        "SubsampledTeacher",
     ]
-    assert all(name == kind.recorded_name() for name, kind in MECHANISMS.items())
-    assert MECHANISMS["OneTeacher"] is SubsampledTeacher
+    assert all(name == kind.__name__ for name, kind in MECHANISMS.items())
+    assert MECHANISMS["SubsampledTeacher"] is SubsampledTeacher
 
 
 def test_a_half_written_entry_has_lost_nothing():

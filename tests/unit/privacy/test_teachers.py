@@ -114,11 +114,11 @@ def test_orders_without_end_are_refused():
 
 
 @pytest.mark.parametrize("rows", [[], ROWS])
-@pytest.mark.parametrize("name", ["TeacherVotes", "OneTeacher"])
+@pytest.mark.parametrize("name", ["TeacherVotes", "SubsampledTeacher"])
 def test_as_many_noisy_answers_as_charged_for_any_rows(name, rows, tmp_path):
     table = private(rows, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
     value, settings = prepare_example(table, name)
-    mechanism = {"TeacherVotes": TeacherVotes, "OneTeacher": SubsampledTeacher}[name].for_loss(
+    mechanism = {"TeacherVotes": TeacherVotes, "SubsampledTeacher": SubsampledTeacher}[name].for_loss(
         table.ledger.left, value.distance, **settings
     )
     with _active(source := CountingNoise()):
@@ -157,18 +157,18 @@ def test_an_ensemble_that_does_not_take_a_code_is_refused_before_the_charge(tmp_
     assert not table.ledger.entries
 
 
-@pytest.mark.parametrize("name", ["TeacherVotes", "OneTeacher"])
+@pytest.mark.parametrize("name", ["TeacherVotes", "SubsampledTeacher"])
 def test_no_warning_reveals_rows_even_where_warnings_are_errors(name, tmp_path):
     """Points beyond what floats hold, of codes that only one of the rows has."""
     table = private([("b", "b")], letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
-    ensemble = {"TeacherVotes": vote_game, "OneTeacher": gradient_game}[name](table.schema)
+    ensemble = {"TeacherVotes": vote_game, "SubsampledTeacher": gradient_game}[name](table.schema)
     far = [
         np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in ensemble.game.sides[0].code_points
     ]
     sides = replace(ensemble.game.sides[0], code_points=tuple(far)), *ensemble.game.sides[1:]
     value = teacher_rows(table, replace(ensemble, game=replace(ensemble.game, sides=sides)))
     _, settings = prepare_example(table, name)
-    kind = {"TeacherVotes": TeacherVotes, "OneTeacher": SubsampledTeacher}[name]
+    kind = {"TeacherVotes": TeacherVotes, "SubsampledTeacher": SubsampledTeacher}[name]
     mechanism = kind.for_loss(table.ledger.left, value.distance, **settings)
     with np.errstate(over="raise", invalid="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")

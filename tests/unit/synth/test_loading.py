@@ -111,8 +111,8 @@ def test_a_mixture_has_tables_of_one_or_two_columns(tmp_path):
     METHODS["mixture"]().fit(table, spend=table.ledger.left).save(tmp_path / "m")
     with zipfile.ZipFile(tmp_path / "m") as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    members["evidence/columns.0.npy"] = npy(np.array([0, 1, 2]))
-    members["evidence/counts.0.npy"] = npy(np.zeros((3, 4, 3)))
+    members["measurements/columns.0.npy"] = npy(np.array([0, 1, 2]))
+    members["measurements/counts.0.npy"] = npy(np.zeros((3, 4, 3)))
     with pytest.raises(gl.errors.ModelError, match="its parts do not fit together"):
         gl.load(zip_of(tmp_path / "wide", members.items()))
 

@@ -67,12 +67,12 @@ class RegisterEntry:
     def line(self) -> str:
         """The entry as a line of the register."""
         ledger = {"identity": self.identity, "path": self.ledger}
-        return json.dumps({"name": self.name, "places": sorted(self.inodes), "ledger": ledger}) + "\n"
+        return json.dumps({"name": self.name, "inodes": sorted(self.inodes), "ledger": ledger}) + "\n"
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> RegisterEntry:
         """The entry in a line. Raises if the line is no entry."""
-        inodes = frozenset((int(device), int(inode)) for device, inode in content["places"])
+        inodes = frozenset((int(device), int(inode)) for device, inode in content["inodes"])
         ledger = content["ledger"]
         return cls(str(content["name"]), inodes, str(ledger["identity"]), str(ledger["path"]))
 

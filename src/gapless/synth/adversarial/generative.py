@@ -144,15 +144,15 @@ class GeneratorModel:
             "widths": np.array([generator.noise, hidden], dtype=np.int64),
             "given": np.array(generator.given, dtype=np.int64),
             "bias": generator.bias,
-            "numbers": self.parameters,
+            "parameters": self.parameters,
         }
-        return arrays | {f"law{place}": marginal for place, marginal in enumerate(generator.marginals)}
+        return arrays | {f"marginal{place}": marginal for place, marginal in enumerate(generator.marginals)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild a model from the result of `to_arrays`."""
         sizes, (noise, hidden), given = (arrays[name].tolist() for name in ("sizes", "widths", "given"))
-        marginals = tuple(arrays[f"law{place}"] for place in range(len(given)))
+        marginals = tuple(arrays[f"marginal{place}"] for place in range(len(given)))
         generator = Generator(
             network=network(noise + sum(map(len, marginals)), hidden, sum(sizes)),
             sizes=tuple(sizes),
@@ -161,7 +161,7 @@ class GeneratorModel:
             given=tuple(given),
             marginals=marginals,
         )
-        return cls(generator, arrays["numbers"])
+        return cls(generator, arrays["parameters"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,12 +290,12 @@ class Critic:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the critic as plain arrays for a model file."""
-        facts = {"numbers": self.weights, "clip": np.array(self.clip), "entry": np.array(self.entry)}
-        return facts | {f"lines{place}": lines for place, lines in enumerate(self.code_points)}
+        facts = {"weights": self.weights, "clip": np.array(self.clip), "entry": np.array(self.entry)}
+        return facts | {f"code_points{place}": points for place, points in enumerate(self.code_points)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild the critic from a model file."""
-        many = sum(name.startswith("lines") for name in arrays)
-        lines = tuple(arrays[f"lines{place}"] for place in range(many))
-        return cls(lines, arrays["numbers"], float(arrays["clip"]), int(arrays["entry"]))
+        many = sum(name.startswith("code_points") for name in arrays)
+        code_points = tuple(arrays[f"code_points{place}"] for place in range(many))
+        return cls(code_points, arrays["weights"], float(arrays["clip"]), int(arrays["entry"]))

@@ -168,7 +168,7 @@ class BayesianNetwork:
         arrays: dict[str, NDArray[Any]] = {"sizes": np.array(self.sizes, dtype=np.int64)}
         for number, (node, table) in enumerate(zip(self.nodes, self.probabilities, strict=True)):
             arrays[f"columns.{number}"] = np.array([node.column, *node.parents], dtype=np.int64)
-            arrays[f"law.{number}"] = table
+            arrays[f"probabilities.{number}"] = table
             arrays |= {f"merged.{number}.{axis}": codes for axis, codes in enumerate(node.merged)}
         return arrays
 
@@ -181,7 +181,7 @@ class BayesianNetwork:
             column, *parents = arrays[f"columns.{number}"].tolist()
             merged = tuple(arrays[f"merged.{number}.{axis}"] for axis in range(len(parents)))
             nodes.append(Node(column, tuple(parents), merged))
-        return cls(arrays["sizes"].tolist(), nodes, [arrays[f"law.{number}"] for number in numbers])
+        return cls(arrays["sizes"].tolist(), nodes, [arrays[f"probabilities.{number}"] for number in numbers])
 
 
 class JointStartNetwork(BayesianNetwork):

@@ -178,12 +178,12 @@ class MixtureModel:
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that a model file keeps."""
         whole = np.hstack([np.empty((self.components, 0), dtype=np.float32), *self.probabilities])
-        return {"sizes": np.array(self.sizes, dtype=np.int64), "laws": whole}
+        return {"sizes": np.array(self.sizes, dtype=np.int64), "probabilities": whole}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> MixtureModel:
         """Rebuild the mixture from the arrays of a model file."""
-        return cls(arrays["laws"][:, begin:end] for begin, end in pairwise(ends_of(arrays["sizes"].tolist())))
+        return cls(arrays["probabilities"][:, begin:end] for begin, end in pairwise(ends_of(arrays["sizes"].tolist())))
 
 
 def ends_of(sizes: Sequence[int]) -> Integers:

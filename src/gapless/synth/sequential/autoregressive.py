@@ -272,14 +272,16 @@ class ColumnConditionals:
         facts = [[part.outputs, part.cells, part.width] for part in self.conditionals]
         arrays: dict[str, NDArray[Any]] = {"order": np.array(self.order), "facts": np.array(facts)}
         for place, part in enumerate(self.conditionals):
-            arrays |= {f"given{place}": np.array(part.given, dtype=np.int64), f"numbers{place}": part.parameters}
+            arrays |= {f"given{place}": np.array(part.given, dtype=np.int64), f"parameters{place}": part.parameters}
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild the conditionals from a model file."""
         conditionals = [
-            ColumnConditional(tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"numbers{place}"])
+            ColumnConditional(
+                tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"parameters{place}"]
+            )
             for place, (outputs, cells, width) in enumerate(arrays["facts"].tolist())
         ]
         return cls(tuple(arrays["order"].tolist()), tuple(conditionals))

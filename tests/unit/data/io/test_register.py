@@ -166,8 +166,8 @@ def test_an_inode_is_forgotten_when_its_file_was_written_anew_and_is_gone(big):
     ROWS.write_csv(big / "new")
     (big / "new").replace(big / "2024.csv")
     pay(read(big / "2024.csv"))
-    assert lines(big)[-1]["places"] == [[big.stat().st_dev, (big / "2024.csv").stat().st_ino]]
-    assert lines(big)[0]["places"][0][1] == before
+    assert lines(big)[-1]["inodes"] == [[big.stat().st_dev, (big / "2024.csv").stat().st_ino]]
+    assert lines(big)[0]["inodes"][0][1] == before
 
 
 @pytest.mark.parametrize("make", ["rename", "hardlink_to", "symlink_to"])
@@ -226,7 +226,7 @@ def test_another_device_number_is_no_other_file(big, monkeypatch):
     with pytest.raises(gl.errors.LedgerError, match="is covered"):
         read(big / "2024.csv", big / "other.ledger")
     pay(read(big / "2024.csv"))
-    assert lines(big)[-1]["places"] == [[device, (big / "2024.csv").stat().st_ino]]
+    assert lines(big)[-1]["inodes"] == [[device, (big / "2024.csv").stat().st_ino]]
 
 
 # ---------------------------------------------------------------------- the ledger under other names
@@ -331,7 +331,7 @@ def test_the_register_holds_nothing_of_the_content(big):
     assert lines(big) == [
         {
             "name": "2024.csv",
-            "places": [[stat.st_dev, stat.st_ino]],
+            "inodes": [[stat.st_dev, stat.st_ino]],
             "ledger": {"identity": ledger.identity, "path": f"{big}/2024.ledger"},
         }
     ]
@@ -379,9 +379,9 @@ def test_half_a_first_line_after_a_crash_is_no_register(big, cut):
         "hello",
         "[]",
         '{"name": "x"}',
-        '{"name": "x", "places": 1, "ledger": {}}',
+        '{"name": "x", "inodes": 1, "ledger": {}}',
         "[" * 9**5,
-        '{"name": "x", "places": [[1e999, 1]], "ledger": {}}',
+        '{"name": "x", "inodes": [[1e999, 1]], "ledger": {}}',
     ],
 )
 def test_a_line_that_cannot_be_read_is_not_passed_over(big, line):

@@ -196,7 +196,9 @@ def test_a_critic_that_is_handed_out_unpaid_is_found(tmp_path, monkeypatch):
 
 def test_critics_that_saw_rows_as_they_are_are_not_handed_out(tmp_path):
     model, ledger = fit("misgan", tmp_path, noised="generators")
-    assert [(entry.what, entry.mechanism["name"]) for entry in ledger.entries][3:] == [("gradients", "OneTeacher")]
+    assert [(entry.what, entry.mechanism["name"]) for entry in ledger.entries][3:] == [
+        ("gradients", "SubsampledTeacher")
+    ]
     assert ledger.left.value == pytest.approx(0, abs=1e-6 * ledger.capacity.value)
     assert model.critic is None
     assert model.facts.settings["noised"] == "generators"
