@@ -26,7 +26,7 @@ def copies(
         ),
     ],
     many: Many = 20,
-    seed: options.Seed = None,
+    seed: options.CopiesSeed = None,
     as_json: options.Json = False,
 ) -> None:
     """Write copies of a release for inference: their differences show the effect of noise. Free."""
@@ -49,7 +49,7 @@ def estimate(
     release: options.ReleaseOrModel,
     questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help='Such as "mean(income) by sex".')],
     many: Many = 20,
-    seed: options.Seed = None,
+    seed: options.CopiesSeed = None,
     as_json: options.Json = False,
 ) -> None:
     """Estimate from a release, with intervals that cover noise, sampling and gaps. Free: no private row is read."""

@@ -73,6 +73,15 @@ Always = Annotated[
     ),
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of the sample, to repeat it. Noise cannot be seeded.")]
+CopiesSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Seed of the copies. Default: derived from the release, so the same command gives the same result.",
+        show_default=False,
+    ),
+]
 NumberOfRows = Annotated[
     int | None,
     typer.Option("--rows", min=0, help="Number of rows to sample. Default: the noisy number of private rows."),

@@ -319,7 +319,7 @@ class FittedModel:
 
         Args:
             many: number of copies, at least 2.
-            seed: to repeat them; by default they are new.
+            seed: of the copies; by default one that follows from the released tables, so copies are the same each time.
             progress: called with the phase, how much of it is done, and of how much.
         """
         many = whole("many", many, error=ModelError, least=2)  # their differences estimate the noise
@@ -328,7 +328,8 @@ class FittedModel:
                 f"copies are learned from released tables of counts, but this {self.method} model stores none",
                 hint="fit a model by mst, aim, mixture, privbayes or independent with this version of gapless",
             )
-        return Copies(self, many, seed_or_new(seed), self.measurements, progress)
+        seed = self.measurements.derived_seed if seed is None else seed_or_new(seed)
+        return Copies(self, many, seed, self.measurements, progress)
 
     def _draw_within_bins(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Draw positions within the bins of a numeric column: by released counts of its cells, else uniformly."""

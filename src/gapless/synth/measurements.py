@@ -7,6 +7,7 @@ rows and adds noise to these counts. A fit and its repetitions (`gapless.synth.c
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -131,6 +132,18 @@ class Measurements:
     def families(self) -> tuple[Node, ...]:
         """For a network, the nodes that define it: one per column."""
         return self.nodes[: len({node.column for node in self.nodes})]
+
+    @property
+    def derived_seed(self) -> int:
+        """A seed that is a hash of the released counts, so it is public.
+
+        The same release gives the same seed, and another release another one. One seed for all releases would give
+        their copies the same draws: the errors of their intervals would not average out.
+        """
+        digest = hashlib.sha256()
+        for table in (*self.tables, *self.rows, *self.bin_hierarchy):
+            digest.update(np.asarray(table.counts, dtype="<f8").tobytes())
+        return int.from_bytes(digest.digest()[:8], "big")
 
     def sizes(self, schema: Schema) -> tuple[int, ...]:
         """Return the number of cells of each column, as counted."""

@@ -61,6 +61,20 @@ def test_copies_repeat_with_their_seed_and_differ_from_each_other(method, tmp_pa
     assert len(copies.replicates) == 3
 
 
+def test_without_a_seed_the_released_tables_decide_the_copies(tmp_path):
+    model = fitted("independent", tmp_path)
+    model.save(tmp_path / "m")
+    loaded = gl.load(tmp_path / "m")
+    assert model.copies(2).seed == loaded.copies(2).seed == model.measurements.derived_seed
+    for first, other in zip(model.copies(2), loaded.copies(2), strict=True):
+        assert all(map(np.array_equal, first.codes, other.codes))
+    table = private(rows(), SCHEMA, tmp_path, budget=gl.Budget(3.0, 1e-6))
+    with fixed_noise(2):
+        another = METHODS["independent"]().fit(table, spend=table.ledger.left)
+    assert another.copies(2).seed != model.copies(2).seed  # so that errors of two releases are independent
+    assert model.copies(2, seed=0).seed == 0
+
+
 def test_a_method_that_keeps_no_tables_has_no_copies(tmp_path):
     table = private(rows(), SCHEMA, tmp_path)
     model = Chain(missing=gl.Observed()).fit(table, spend=table.ledger.left)
