@@ -23,6 +23,7 @@ from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Product
 from gapless.model.junction import junction_tree
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.message_passing import LARGEST_TABLE
 from gapless.model.sampling import LEAST_SHARE
 from gapless.privacy import (
     L1,
@@ -59,6 +60,14 @@ SMALLER_COLUMNS = Hint("use fewer levels or bins for these columns") | Hint(
     "leave columns out with ", Call("people.select", ...)
 )
 FEWER_CELLS = SMALLER_COLUMNS | Hint("pass a larger ", Argument("cap_cells"))
+
+
+def table_cap(cap_cells: int) -> tuple[int, Hint]:
+    """Return the largest table that a method may measure, and the hint for a larger one.
+
+    A model cannot compute marginals of more than `LARGEST_TABLE` cells, whatever `cap_cells` is.
+    """
+    return (cap_cells, FEWER_CELLS) if cap_cells < LARGEST_TABLE else (LARGEST_TABLE, SMALLER_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from gapless.data import PrivateTable
 from gapless.errors import Hint, ModelError
 from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import FEWER_CELLS, FitContext, Synthesizer
-from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.synth.fitting import FEWER_CELLS, SMALLER_COLUMNS, FitContext, Synthesizer
+from gapless.synth.marginal.mixture_model import CAP_CELLS, MixtureModel
 
 CELLS_EXPONENT = 1 / 6  # a pair's share of the budget is proportional to its number of cells to this power
 
@@ -39,12 +39,19 @@ class Mixture(Synthesizer):
     cap_cells: int = 50_000_000
 
     def check(self, context: FitContext) -> None:
-        """Refuse more cells than the cap."""
+        """Refuse more cells than the cap, and a pair whose marginal the model could not compute."""
         if (cells := sum(context.sizes) ** 2) > self.cap_cells:
             raise ModelError(
                 f"Mixture.fit: {sum(context.sizes):,} cells in all columns make {cells:,} of pairs; "
                 f"the cap is {self.cap_cells:,}",
                 hint=Hint("choose another method") | FEWER_CELLS,
+            )
+        largest = sorted(range(len(context.sizes)), key=lambda c: -context.sizes[c])[:2]
+        if (cells := prod(context.sizes[c] for c in largest)) > CAP_CELLS:
+            names = " × ".join(context.schema.names[c] for c in sorted(largest))
+            raise ModelError(
+                f"Mixture.fit: the marginal of {names} has {cells:,} cells; the cap is {CAP_CELLS:,}",
+                hint=SMALLER_COLUMNS,
             )
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:

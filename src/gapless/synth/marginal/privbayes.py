@@ -19,8 +19,9 @@ from gapless.privacy import Loss, Spend, for_counts
 from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Synthesizer
+from gapless.synth.fitting import Counts, FitContext, Synthesizer, table_cap
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
+from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
 from gapless.types import Integers
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
@@ -67,17 +68,14 @@ class PrivBayes(Synthesizer):
 
     def check(self, context: FitContext) -> None:
         """Refuse columns and rules that are too large for a table, and a budget that cannot pay for a choice."""
-        columns = context.schema.columns
-        if wide := [column for column in columns if column.size > self.cap_cells]:
-            names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
-            raise ModelError(f"these columns do not fit into {self.cap_cells:,} cells: {names}", hint=FEWER_CELLS)
+        cap, hint = table_cap(self.cap_cells)
+        sizes = zip(context.schema.names, context.sizes, strict=True)
+        if names := ", ".join(f"{name} ({size} cells)" for name, size in sizes if size > cap):
+            raise ModelError(f"these columns do not fit into {cap:,} cells: {names}", hint=hint)
         for rule in _dependencies(context.schema):
-            if (cells := math.prod(context.sizes[place] for place in rule.columns)) > self.cap_cells:
+            if (cells := math.prod(context.sizes[place] for place in rule.columns)) > cap:
                 names = ", ".join(context.schema.names[place] for place in rule.columns)
-                raise ModelError(
-                    f"a rule needs a table of {cells:,} cells of {names}; the cap is {self.cap_cells:,}",
-                    hint=FEWER_CELLS,
-                )
+                raise ModelError(f"a rule needs a table of {cells:,} cells of {names}; the cap is {cap:,}", hint=hint)
         context.check_choice_budget(CHOICE_SHARE / max(1, len(context.columns) - 1), distance=2.0)
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
@@ -99,7 +97,9 @@ class _NetworkFit(FitContext):
     Attributes:
         families: of the columns that are placed.
         waiting: the columns that are not placed, by position.
-        useful: the largest number of cells of a table.
+        cap_cells: the largest junction tree.
+        largest_table: the most cells of a table that a model can hold.
+        useful: the largest number of cells of a table, by the number of rows too.
         pairs: views of a column and of one of its parents that are also measured separately.
         nodes: of all families, then of all pairs.
     """
@@ -108,7 +108,8 @@ class _NetworkFit(FitContext):
         self, synthesizer: PrivBayes, table: PrivateTable, *, spend: Spend, progress: Progress | None = None
     ) -> None:
         super().__init__(synthesizer, table, spend=spend, progress=progress)
-        self.cap_cells = synthesizer.cap_cells
+        self.cap_cells = min(synthesizer.cap_cells, MAX_JUNCTION_TREE_CELLS)
+        self.largest_table, _ = table_cap(synthesizer.cap_cells)
         columns = self.schema.columns
         self.views = [(place, codes) for place, column in enumerate(columns) for codes in _coarser(column)]
         self.data = Views(self.table, self.views, rows=self.missing.rows)
@@ -148,7 +149,7 @@ class _NetworkFit(FitContext):
         self.rows = [Measurement((), released[0], self.noise[0].noise_std)]
         table_loss = planned * (1 - self.pairs_share) / len(self.sizes)
         noise_std = max(LEAST_NOISE, for_counts(table_loss, numbers[0].distance).noise_std)
-        self.useful = max(0, min(self.cap_cells, int(released[-1] / (USEFUL * noise_std))))
+        self.useful = max(0, min(self.largest_table, int(released[-1] / (USEFUL * noise_std))))
 
     def choose_families(self, spend: Loss) -> None:
         """Choose parents for every waiting column; this is free if no set of parents is useful."""

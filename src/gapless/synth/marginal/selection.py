@@ -12,10 +12,9 @@ from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import JunctionTree, cell_growth, cells, junction_tree
 from gapless.model.marginal import Marginal
-from gapless.model.message_passing import LARGEST_TABLE
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import FEWER_CELLS, SMALLER_COLUMNS, Counts, FitContext, Synthesizer
+from gapless.synth.fitting import Counts, FitContext, Synthesizer, table_cap
 from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
 
 
@@ -111,18 +110,12 @@ class MarginalSelection(FitContext):
 
 
 def within_cap(context: FitContext, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:
-    """Return the marginals of at most `cap_cells` cells. Refuse a column that is in none of them.
-
-    The model cannot compute marginals of more than `LARGEST_TABLE` cells, whatever `cap_cells` is.
-    """
-    marginals, cap = context.nontrivial(marginals), min(cap_cells, LARGEST_TABLE)
+    """Return the marginals that are small enough (`table_cap`). Refuse a column that is in none of them."""
+    marginals, (cap, hint) = context.nontrivial(marginals), table_cap(cap_cells)
     kept = [marginal for marginal in marginals if math.prod(context.sizes[c] for c in marginal) <= cap]
     if lost := sorted({c for marginal in marginals for c in marginal}.difference(*kept)):
         names = ", ".join(f"{context.schema.names[c]} ({context.sizes[c]} cells)" for c in lost)
-        raise ModelError(
-            f"no marginal of these columns fits into {cap:,} cells: {names}",
-            hint=FEWER_CELLS if cap_cells < LARGEST_TABLE else SMALLER_COLUMNS,
-        )
+        raise ModelError(f"no marginal of these columns fits into {cap:,} cells: {names}", hint=hint)
     return kept
 
 

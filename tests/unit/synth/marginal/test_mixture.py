@@ -120,6 +120,19 @@ def test_too_many_cells_are_refused_before_anything_is_spent(missing, sizes, tmp
     fitted(table, missing, cap_cells=cells)
 
 
+@pytest.mark.parametrize(("cells", "cap_cells"), [(3400, 50_000_000), (5000, 10**9)])
+def test_pairs_that_no_model_can_hold_are_refused_before_any_charge(cells, cap_cells, tmp_path):
+    columns = [gl.Integer(name, bounds=(0, cells - 1), bins=cells) for name in "xy"]
+    table = private([(1, 2)] * 20, gl.Schema("t", columns), tmp_path)
+    with pytest.raises(gl.errors.ModelError) as error:
+        fitted(table, cap_cells=cap_cells)
+    assert str(error.value) == (
+        f"Mixture.fit: the marginal of x × y has {cells**2:,} cells; the cap is 10,000,000\n"
+        "  Try: use fewer levels or bins for these columns, or leave columns out with people.select(…)"
+    )
+    assert table.ledger.entries == ()
+
+
 def test_one_column_and_columns_of_one_cell(tmp_path):
     for sizes in ((3,), (1,), (1, 1)):
         schema = gl.Schema("few", [gl.Categorical(f"x{i}", list("abc"[:size])) for i, size in enumerate(sizes)])

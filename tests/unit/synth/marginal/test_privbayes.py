@@ -9,6 +9,7 @@ import pytest
 import gapless as gl
 from gapless.data.workload import Views
 from gapless.privacy import L1, Linf
+from gapless.synth import fitting
 from gapless.synth.marginal import privbayes
 from gapless.synth.marginal.privbayes import _coarser
 from gapless.testing.audit import letters_schema, private
@@ -247,6 +248,48 @@ def test_a_column_beyond_the_cap_is_named_before_anything_is_spent(tmp_path):
     with pytest.raises(gl.errors.ModelError, match=r"do not fit into 20 cells: zip \(30 cells\)"):
         gl.PrivBayes(cap_cells=20).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
+
+
+@pytest.mark.parametrize("cap_cells", [12, 10**9])
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (gl.Observed(), "these columns do not fit into 12 cells: zip (13 cells)"),
+        (gl.Extended(), "these columns do not fit into 12 cells: zip (14 cells)"),
+    ],
+)
+def test_columns_that_no_model_can_hold_are_refused_before_any_charge(
+    missing, message, cap_cells, tmp_path, monkeypatch
+):
+    """Whatever the cap, and with the cells of gaps where they are counted."""
+    monkeypatch.setattr(fitting, "LARGEST_TABLE", 12)
+    zips = gl.Categorical("zip", [f"z{i}" for i in range(13)], may_be_missing=True)
+    table = private(pl.DataFrame({"zip": ["z1"], "b": [True]}), gl.Schema("t", [zips, gl.Boolean("b")]), tmp_path)
+    with pytest.raises(gl.errors.ModelError) as error:
+        gl.PrivBayes(cap_cells=cap_cells, missing=missing).fit(table, spend=table.ledger.left)
+    assert error.value.message == message
+    assert table.ledger.entries == ()
+
+
+def test_rules_that_no_model_can_hold_are_refused_before_any_charge(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "LARGEST_TABLE", 12)
+    columns = [gl.Categorical(name, list("abcd")) for name in "xy"]
+    rule = gl.Constraint("t1.x == t2.x and t1.y != t2.y")
+    table = private([("a", "b")], gl.Schema("t", columns, constraints=[rule]), tmp_path)
+    with pytest.raises(gl.errors.ModelError, match="a rule needs a table of 16 cells of x, y; the cap is 12"):
+        gl.PrivBayes(cap_cells=10**9).fit(table, spend=table.ledger.left)
+    assert table.ledger.entries == ()
+
+
+def test_a_large_cap_allows_no_table_that_no_model_can_hold(tmp_path, monkeypatch):
+    """Without the limit all 3 × 3 × 3 × 3 cells are useful."""
+    monkeypatch.setattr(fitting, "LARGEST_TABLE", 12)
+    monkeypatch.setattr(privbayes, "MAX_JUNCTION_TREE_CELLS", 20)
+    table = private(chain(2000, 4), levels_schema(4), tmp_path, budget=gl.Budget(100.0, 1e-6))
+    model = gl.PrivBayes(cap_cells=10**9).fit(table, spend=table.ledger.left)
+    assert max(measured.counts.size for measured in model.measurements.tables) <= 12
+    assert model.measurements.cap_cells == 20
+    assert len(model.copies(2, seed=0)[0]) > 0
 
 
 def test_many_columns_are_chosen_from_a_bounded_pool(tmp_path, monkeypatch):
