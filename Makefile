@@ -38,6 +38,7 @@ bench: $(VENV)/dev          ## the benchmarks that need no other tool
 	$(BIN)/python bench/sparse.py --runs 1
 	$(BIN)/python bench/weights.py adult
 	$(BIN)/python bench/weights.py bias
+	$(BIN)/python bench/relations.py --epsilons 1 --seeds 1 --minutes 30
 	$(BIN)/python bench/choose.py --minutes 30 --picture bench/results/choose_a_method.svg
 	$(BIN)/python bench/synth.py --peers none --repetitions 1
 
