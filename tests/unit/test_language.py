@@ -67,6 +67,23 @@ def names(tree):
                 yield node.name, node.lineno
 
 
+def keys(tree):
+    """Every text by which a module reads or writes an item, with its line: such keys end up in files."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Dict(keys=found):
+                pass
+            case ast.DictComp(key=key) | ast.Subscript(slice=key):
+                found = [key]
+            case _:
+                continue
+        for key in found:
+            parts = key.values if isinstance(key, ast.JoinedStr) else [key]
+            text = " ".join(part.value for part in parts if isinstance(part, ast.Constant) and type(part.value) is str)
+            if re.fullmatch(r"[\w./]+", text):
+                yield text, key.lineno
+
+
 def words(name):
     """The words of an identifier, in lower case."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
@@ -91,6 +108,11 @@ def banned_names(file):
         if why := banned(name):
             found.append((line, name, why))
     return found
+
+
+def banned_keys(tree):
+    """All banned keys of a module."""
+    return [(line, key, why) for key, line in keys(tree) if (why := banned(key.strip("./")))]
 
 
 def opening(node):
@@ -130,6 +152,23 @@ def test_names_have_no_banned_words():
         f"{file.relative_to(ROOT)}:{line}: {name} {why}" for file in sources() for line, name, why in banned_names(file)
     ]
     assert not found, "\n".join(found)
+
+
+def test_keys_in_files_have_no_banned_words():
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {key} {why}"
+        for file in sources([ROOT / "src"])
+        for line, key, why in banned_keys(ast.parse(file.read_text(encoding="utf-8")))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "line", ['x = {"told": 1}', 'x = {f"law.{i}": i for i in y}', 'x[f"inside/{i}"] = 1', 'x = y["one"]']
+)
+def test_a_banned_key_is_found(line):
+    assert len(banned_keys(ast.parse(line))) == 1
+    assert not banned_keys(ast.parse('x = {"description": y["rates"][0], **z}'))
 
 
 def test_every_hint_begins_with_a_verb():

@@ -282,7 +282,7 @@ class PrivateTable(Sealed):
         The model consists of released and public values and maps each row by itself, with independent random numbers.
         Only models of this library are accepted: another could keep the rows that it fills.
         """
-        model = filling.trusted_model(model)
+        model = filling.trusted_model(model)  # a copy of plain numbers; refuses models of other libraries
         sizes, model_sizes = ([(c.name, c.size) for c in schema.columns] for schema in (self.schema, model.schema))
         if sizes == model_sizes:
             return self._fill_rows(lambda columns, randomness: filling.fill_given(columns, model, randomness))

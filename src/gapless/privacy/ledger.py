@@ -1,9 +1,8 @@
 """The ledger: it records every release before any data are read for it.
 
 `grant` gives permission to spend, `pricing` computes prices, `snapshot` computes guarantees from the entries, and
-`ledger_file` writes the file with its lock and its seal (a copy of the last write, so that a crash loses none). A
-ledger prevents accidental overspending and forgetting. It cannot prevent forgery by its holder, who has the data
-anyway. Proved in docs/proofs/ledger.md.
+`ledger_file` writes the file with its lock and its seal (a copy of the last write). A ledger prevents overspending by
+accident, but not forgery by its holder, who has the data anyway. Proved in docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ NEW_LEDGER_HINT = Hint(
     "pass ", Argument("budget", RECOMMENDED_BUDGET), " if nothing was released from the table before"
 ) | Hint("pass the path of its ledger as ", Argument("ledger"))
 
-_NO_GAPS: Mapping[str, GapRule] = MappingProxyType({})  # a `GapRule` defines the gaps of one column
+GapRules: TypeAlias = Mapping[str, GapRule]  # the definition of a gap in each column
+_NO_GAPS: GapRules = MappingProxyType({})
 
 # Whether a second ledger for the same rows would be noticed: "registered" if their files are in the register beside
 # them, "unregistered" if the register cannot be written, "unknown" if the rows come from no file on this machine.
@@ -46,10 +46,10 @@ class Ledger(LedgerGuarantees):
     """The append-only privacy account of one table.
 
     Use `Ledger.open` for an existing file; `gapless.read` opens or creates the ledger of the table it reads. The header
-    cannot be changed.
+    cannot be changed. `LedgerGuarantees` has the methods that compute (ε, δ) from the entries.
     """
 
-    def __init__(self, path: Path, lines: Sequence[str], gaps: Mapping[str, GapRule], given_path: Path) -> None:
+    def __init__(self, path: Path, lines: Sequence[str], gaps: GapRules, given_path: Path) -> None:
         self._path = path
         self._given_path = given_path
         self._header = ledger_file.parse_header(path, lines[0] if lines else "")
@@ -68,7 +68,7 @@ class Ledger(LedgerGuarantees):
         return cls._load(Path(path), _NO_GAPS)
 
     @classmethod
-    def _load(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
+    def _load(cls, path: Path, gaps: GapRules) -> Ledger:
         ledger_file.check_not_deleted(path)
         if not path.is_file():
             raise LedgerError(f"there is no ledger {path}", hint="check the path; the ledger of a file is beside it")
@@ -77,13 +77,7 @@ class Ledger(LedgerGuarantees):
 
     @classmethod
     def attach(
-        cls,
-        path: str | Path,
-        *,
-        table: str,
-        protect: Rows,
-        budget: Budget | None,
-        gaps: Mapping[str, GapRule] = _NO_GAPS,
+        cls, path: str | Path, *, table: str, protect: Rows, budget: Budget | None, gaps: GapRules = _NO_GAPS
     ) -> Ledger:
         """Open the ledger of this table, or create it if there is none.
 
@@ -277,8 +271,7 @@ class Ledger(LedgerGuarantees):
             self._add_lines(read_lines(self._seen))
 
     def _overspending_error(self, loss: Loss, to: str, verb: str) -> BudgetError:
-        # Rounded up, so that it differs from what is left.
-        asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100
+        asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100  # rounded up: above what is left
         _, left = self.percentages()
         return BudgetError(
             f"{to}: {verb} {asked:.2f}% of the budget, but {left:.2f}% is left",

@@ -77,16 +77,16 @@ class MST(Synthesizer):
         """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with private choices."""
         pairs = selection.candidates
         predicted = selection.fit_model().marginals(pairs)  # independent columns, except pairs that a rule relates
-        weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))
+        weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))  # AIM weights its scores, MST does not
         scores = selection.workload.conditional_misfit(pairs, predicted, weights, offsets)
         component = list(range(len(selection.sizes)))  # of each column, in the forest of pairs chosen so far
         choices = len(component) - 1
-        open_pairs = list(range(len(pairs)))
+        open_pairs = list(range(len(pairs)))  # indices of pairs whose columns are not connected yet
         tree: list[Marginal] = []
         while open_pairs := [place for place in open_pairs if len({component[c] for c in pairs[place]}) > 1]:
             selection.notify("choosing", len(tree), choices)
-            among = selection.workload.restrict(scores, open_pairs)
-            chosen = selection.choose(among, spend / choices, what=f"choice {len(tree) + 1}")
+            open_scores = selection.workload.restrict(scores, open_pairs)
+            chosen = selection.choose(open_scores, spend / choices, what=f"choice {len(tree) + 1}")
             column, other = pairs[open_pairs[chosen]]
             tree.append((column, other))
             component = [component[column] if label == component[other] else label for label in component]
