@@ -128,6 +128,43 @@ def test_the_partition_bound_is_above_the_exact_loss_and_below_the_total_without
     assert exact_delta(BATCHES[batch], epsilon * 0.5) > delta  # it could fail
 
 
+def laplace_delta(releases, first_cells, second_cells, epsilon):
+    """δ of two Laplace releases of two cells each, in which the row's cell follows from its gaps and more.
+
+    A cell of -1 leaves the row out. The cell of the second release also depends on a fair coin and on the first answer.
+    Of an answer it matters only whether it is at least 1.
+    """
+    ratio = math.exp(1 / LAPLACE[1])
+    ratios, without_row = np.array([ratio, 1 / ratio]), np.array([1, ratio]) / (1 + ratio)
+    patterns = list(product((0, 1), repeat=len(SEEN)))
+    deltas = np.zeros(2)
+    for answer in product((0, 1), repeat=4):
+        likelihood = 0.0
+        for (number, pattern), coin in product(enumerate(patterns), (0, 1)):
+            observed = {c for c, s in zip(SEEN, pattern, strict=True) if s}
+            weight = math.prod(SEEN[c] if c in observed else 1 - SEEN[c] for c in SEEN) / 2
+            cells = first_cells[number], second_cells[number, coin, answer[0], answer[1]]
+            for (_, columns), cell, bits in zip(releases, cells, (answer[:2], answer[2:]), strict=True):
+                weight *= ratios[bits[cell]] if columns <= observed and cell >= 0 else 1.0
+            likelihood += weight
+        scale, mass = math.exp(epsilon), math.prod(without_row[bit] for bit in answer)
+        deltas += mass * np.maximum([likelihood - scale, 1 - scale * likelihood], 0)
+    return deltas.max()
+
+
+def test_the_partition_bound_holds_for_cells_that_depend_on_gaps_and_on_earlier_answers():
+    releases, delta = BATCHES["Laplace"], 0.05
+    epsilon = partition_epsilon(recorded(releases), SEEN, delta)
+    same = laplace_delta(releases, np.zeros(8, dtype=int), np.zeros((8, 2, 2, 2), dtype=int), epsilon)
+    assert same == pytest.approx(exact_delta(releases, epsilon), rel=1e-5)  # its noise is cut at 14 scales
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        cells = rng.integers(-1, 2, 8), rng.integers(-1, 2, (8, 2, 2, 2))
+        assert laplace_delta(releases, *cells, epsilon) <= same <= delta
+    unread = [(LAPLACE, set()), (LAPLACE, set())]  # planted: rows with gaps are read as well
+    assert laplace_delta(unread, np.zeros(8, dtype=int), np.zeros((8, 2, 2, 2), dtype=int), epsilon) > delta
+
+
 def test_disjoint_columns_lose_nothing_to_the_partition():
     events = BATCHES["one column each"]
     epsilon = partition_epsilon(recorded(events), SEEN, 1e-3)
