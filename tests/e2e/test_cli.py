@@ -97,6 +97,17 @@ def test_demo_makes_a_release_from_start_to_finish(tmp_path, folder, run_here):
     assert "cannot create people.csv/x" in err
 
 
+def test_synth_prints_the_method_and_the_reason_for_it(folder, run_here):
+    made = ("people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "--spend", "40%")
+    code, out, _ = run_here("synth", *made, "-o", "chosen")
+    model = gl.load(folder / "chosen" / "synthetic.model")
+    assert code == 0
+    assert out.splitlines()[0] == f"Method: {model.method}, chosen because: {model.facts.settings['chosen because']}"
+    assert "about 10,000 rows assumed" in out
+    code, out, _ = run_here("synth", *made, "-m", "independent", "-o", "named")
+    assert (code, out.splitlines()[0]) == (0, "Method: independent")
+
+
 def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
     done = run("schema", "draft", "people.csv", "-o", "draft.toml", "--name", "folk", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "")
@@ -494,7 +505,7 @@ def test_the_ledger_is_beside_the_data_for_every_command(folder, run_here):
     assert run_here("fit", *table, *promise, "--spend", "20%", "-m", "independent", "-o", "p.model")[0] == 0
     code, out, _ = run_here("synth", *table, *promise, "--spend", "20%", "-m", "independent", "-o", "one")
     assert code == 0
-    assert "The ledger is people.ledger; another one is refused for these files. Releases under other ledgers" in out
+    assert "The ledger is people.ledger; another one is refused for these files. Releases from copies of these" in out
     assert run_here("ask", *table, "--spend", "20%", "count()")[0] == 0
     assert run_here("evaluate", "people.csv", "one/synthetic.csv", "-s", "people.toml", "--spend", "20%")[0] == 0
     account = gl.Ledger.open(folder / "people.ledger")

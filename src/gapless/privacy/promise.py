@@ -310,7 +310,7 @@ def pricing_note(ledger: Ledger) -> str | None:
         return f"The first entry is priced by its exact total: {share} of the budget, in place of {alone} by its loss."
     return (
         f"The first {len(batch.parts)} entries were fixed in advance and are priced together, by their exact "
-        f"total: {share} of the budget, where one by one they would cost {alone}."
+        f"total: {share} of the budget, while one by one they would cost {alone}."
     )
 
 

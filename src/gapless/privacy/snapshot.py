@@ -110,7 +110,7 @@ def check_rates_match_gaps(assumption: Assumption | None, gaps: Mapping[str, Gap
             )
 
 
-_EXACT_TOTAL = "the exact total of a first batch that was fixed in advance"
+_EXACT_TOTAL = "the exact total of the first batch, which was fixed in advance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ class LedgerSnapshot:
             "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
         )
         if self.first_batch is not None:
-            basis = f"{_EXACT_TOTAL}, and the budget's Rényi filter for all that follows"
+            basis = f"{_EXACT_TOTAL}, and the Rényi filter, which limits all later releases to the rest of the budget"
         if self.header.budget.ground_truth is not None:
             epsilon = max_incomplete_loss(epsilon, self.header.budget.ground_truth, rows=self.header.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"

@@ -33,8 +33,8 @@ class Balance:
         """Which ledger the guarantee covers, and whether gapless would notice another one for the same rows."""
         if self.coverage == "registered":
             return (
-                f"The ledger is {self.ledger}; another one is refused for these files. Releases under other ledgers, "
-                "from copies of them, are not counted in this promise."
+                f"The ledger is {self.ledger}; another one is refused for these files. Releases from copies of these "
+                "files, under other ledgers, are not counted in this promise."
             )
         return (
             f"The ledger is {self.ledger}. Releases under other ledgers would not be noticed, and are not counted in "

@@ -24,6 +24,7 @@ from gapless.publish.balance import Balance, Notify, notify_cautions
 from gapless.publish.folder import is_begun, keep_model, kept_model, open_folder, write_folder
 from gapless.schema import Schema
 from gapless.synth import AIM, METHODS
+from gapless.synth.auto import REASON
 from gapless.synth.copies import COPY
 from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, check_gaps, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
@@ -73,6 +74,7 @@ class Release:
     def __str__(self) -> str:
         return "\n".join(
             [
+                self._method_line(),
                 str(self.guarantee),
                 self.balance.scope,
                 f"\n{self.folder}/",
@@ -80,6 +82,11 @@ class Release:
                 f"\n{self.balance}",
             ]
         )
+
+    def _method_line(self) -> str:
+        """Return the method of the model and, if `Auto` chose it, the reason."""
+        reason = self.model.facts.settings.get(REASON)
+        return f"Method: {self.model.method}" + ("" if reason is None else f", {REASON}: {reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

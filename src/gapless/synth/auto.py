@@ -22,6 +22,7 @@ from gapless.synth.marginal.mst import MST
 from gapless.text import plural
 
 ALL_PAIRS = 45.0  # least signal of all pairs with which they are measured: bench/choose.py
+REASON = "chosen because"  # the setting of a model that says why its method was chosen
 WIDE = 60  # most columns with which AIM takes less than minutes
 
 
@@ -54,7 +55,7 @@ class Auto(Synthesizer):
         loss = table.ledger.share(spend)
         method, why = self.choose(table.schema, loss, table.protect)
         model = method.fit(table, spend=loss, progress=progress)
-        settings = {"chosen because": why} | dict(model.facts.settings)
+        settings = {REASON: why} | dict(model.facts.settings)
         return replace(model, facts=replace(model.facts, settings=settings))
 
     def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Synthesizer, str]:

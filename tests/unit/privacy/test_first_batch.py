@@ -280,7 +280,7 @@ def test_a_batch_that_takes_all_leaves_nothing(tmp_path, protect):
     guarantee = ledger.guarantee()
     assert 0.9999 < guarantee.epsilon <= 1.0
     assert guarantee.delta == 1e-6
-    assert "exact total of a first batch" in guarantee.basis
+    assert "exact total of the first batch" in guarantee.basis
     with pytest.raises(BudgetError, match=r"but 0\.00% is left"):
         release(table, 1, sets=SETS[:1], shares=None)
     with pytest.raises(BudgetError):
@@ -303,7 +303,7 @@ def test_later_spending_stays_under_the_filter(tmp_path):
     assert ledger.left.value == 0.0
     whole = ledger.guarantee()
     assert (whole.epsilon, whole.delta) == (1.0, 1e-6)
-    assert "filter for all that follows" in whole.basis
+    assert "the Rényi filter, which limits all later releases to the rest of the budget" in whole.basis
     again = Ledger.open(ledger.path)
     assert again.entries == ledger.entries
     assert again.guarantee() == whole
@@ -534,6 +534,7 @@ def test_the_ledger_describes_the_first_batch(tmp_path):
     text = str(table.ledger)
     assert "  spent 100.00%, left 0.00%\n  All entries so far amount to ε = 1. This is a guarantee if" in text
     assert "The first 3 entries were fixed in advance and are priced together, by their exact total: 100.00% of" in text
+    assert re.search(r"of the budget, while one by one they would cost 1\d\d\.\d\d%\.\n", text)
     summary = json.loads(json.dumps(table.ledger.summary()))
     assert summary["first_batch"]["entries"] == 3
     assert summary["first_batch"]["price"] == pytest.approx(summary["capacity"])
@@ -665,7 +666,7 @@ def test_independent_is_a_first_batch(tmp_path, missing):
     alone = math.sqrt(table.ledger.order * len(entries) / (2 * table.ledger.capacity.value))
     assert 1.055 < alone / entries[0].mechanism["std"] < 1.073
     assert table.ledger.left.value == 0.0
-    assert "exact total of a first batch" in model.facts.guarantee.basis
+    assert "exact total of the first batch" in model.facts.guarantee.basis
 
 
 def test_independent_after_something_else_is_charged_by_the_filter(tmp_path):
