@@ -8,32 +8,9 @@ import pytest
 
 import gapless as gl
 from gapless.evaluate.comparison_page import comparison_page
-from gapless.schema import Categorical, Integer, Schema
+from gapless.schema import Categorical, Schema
 from gapless.testing.audit import private
-
-NASTY = '<script>alert("x")</script>'
-
-
-SCHEMA = Schema(
-    "people & <co>",
-    [
-        Integer("age", bounds=(0, 99), bins=40, may_be_missing=True),
-        Categorical(f"town {NASTY}", ["a", f"b{NASTY}", *(f"t{i}" for i in range(30))], may_be_missing=True),
-        Categorical("sex", ["f", "m"]),
-        Categorical("only", ["one"]),
-    ],
-)
-
-
-def people(rows, seed, *, gaps=True):
-    rng = np.random.default_rng(seed)
-    codes = []
-    for column in SCHEMA.columns:
-        cells = rng.integers(0, column.size, rows)
-        if gaps and column.gaps:
-            cells[rng.random(rows) < 0.1] = column.size
-        codes.append(cells)
-    return gl.Table(SCHEMA, codes, rows=rows)
+from helpers.compared_tables import SCHEMA, people
 
 
 @pytest.mark.parametrize("rows", [(0, 0), (0, 30), (30, 0), (1, 1)])

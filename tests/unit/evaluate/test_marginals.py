@@ -10,33 +10,7 @@ import gapless as gl
 from gapless import evaluate as ev
 from gapless.schema import Boolean, Categorical, Integer, MissingCode, Ordinal, Schema
 from gapless.testing.audit import letters_schema
-
-MIXED = Schema(
-    "people",
-    [
-        Integer("age", bounds=(0, 99), bins=5, may_be_missing=True),
-        Categorical("town", ["a", "b", "c"], may_be_missing=True, missing=(MissingCode("n/a", "not-applicable"), "")),
-        Ordinal("grade", ["low", "middle", "high"]),
-        Boolean("smoker", may_be_missing=True),
-        Categorical("only", ["one"]),
-    ],
-)
-
-
-def table(schema, columns):
-    return gl.Table(schema, [np.array(codes) for codes in columns], rows=len(columns[0]))
-
-
-def mixed(rows, seed, *, gaps=True):
-    rng = np.random.default_rng(seed)
-    latent = rng.random(rows)  # what makes the columns depend on each other
-    codes = []
-    for column in MIXED.columns:
-        cells = (np.clip(latent + rng.normal(0, 0.2, rows), 0, 0.999) * column.values_size).astype(int)
-        if gaps and column.gaps:
-            cells[rng.random(rows) < 0.2] = column.size
-        codes.append(cells)
-    return table(MIXED, codes)
+from helpers.mixed_tables import MIXED, mixed, table
 
 
 def repeated(table, times):

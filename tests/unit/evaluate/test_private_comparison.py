@@ -10,33 +10,9 @@ import pytest
 import gapless as gl
 from gapless.evaluate.private_comparison import NoisyDistance, noisy_distance
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
-from gapless.schema import Categorical, Integer, Schema
 from gapless.testing import noise
 from gapless.testing.audit import letters_schema, private
-
-NASTY = '<script>alert("x")</script>'
-
-
-SCHEMA = Schema(
-    "people & <co>",
-    [
-        Integer("age", bounds=(0, 99), bins=40, may_be_missing=True),
-        Categorical(f"town {NASTY}", ["a", f"b{NASTY}", *(f"t{i}" for i in range(30))], may_be_missing=True),
-        Categorical("sex", ["f", "m"]),
-        Categorical("only", ["one"]),
-    ],
-)
-
-
-def people(rows, seed, *, gaps=True):
-    rng = np.random.default_rng(seed)
-    codes = []
-    for column in SCHEMA.columns:
-        cells = rng.integers(0, column.size, rows)
-        if gaps and column.gaps:
-            cells[rng.random(rows) < 0.1] = column.size
-        codes.append(cells)
-    return gl.Table(SCHEMA, codes, rows=rows)
+from helpers.compared_tables import SCHEMA, people
 
 
 def sealed(folder, rows=2000, *, budget=None):

@@ -40,11 +40,12 @@ from gapless.privacy.first_batch import (
     smallest_noise_factor,
 )
 from gapless.privacy.ground_truth import merge_releases, renyi_loss
-from gapless.privacy.ledger_file import hash_of, seal_of
+from gapless.privacy.ledger_file import seal_of
 from gapless.privacy.pricing import Request
 from gapless.privacy.promise import pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.testing.audit import letters_schema, private
+from helpers.rewritten_ledger import rewritten
 
 BUDGET = Budget(1.0, 1e-6)
 ROWS = [("a", "b", "a"), ("b", None, "b"), ("a", "a", None)]
@@ -379,22 +380,6 @@ def test_another_process_that_comes_first_takes_the_rule_away(tmp_path):
 
 
 # ---------------------------------------------------------------------- its file
-
-
-def rewritten(path, change):
-    """A copy of a ledger with changed lines, in a chain that fits."""
-    lines, last = [], None
-    for number, line in enumerate(path.read_text().splitlines()):
-        content = json.loads(line)
-        change(number, content)
-        if last is not None:
-            content["previous"] = last
-        lines.append(json.dumps(content) + "\n")
-        last = hash_of(lines[-1])
-    other = path.with_name("other.ledger")
-    seal_of(other).unlink(missing_ok=True)
-    other.write_text("".join(lines))
-    return other
 
 
 @pytest.mark.parametrize("percent", [100, 90])

@@ -31,6 +31,7 @@ from gapless.privacy.registry import MECHANISMS
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
 from helpers.optimizers import plain_steps
+from helpers.rewritten_ledger import rewritten
 from helpers.teacher_ensembles import prepare_example
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
@@ -649,21 +650,6 @@ def test_the_assumption_of_a_budget_cannot_be_changed_through_its_ledger(tmp_pat
     filtered = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0, ground_truth=MCAR({"x0": 0.5})))
     filtered.ledger.budget.ground_truth.rates["x0"] = 0.999
     assert filtered.ledger.budget.ground_truth.rates == {"x0": 0.5}
-
-
-def rewritten(path, change):
-    """The ledger with its lines changed by `change(number, content)` and a chain that fits, without a seal."""
-    lines, last = [], None
-    for number, line in enumerate(path.read_text().splitlines()):
-        content = json.loads(line)
-        change(number, content)
-        if last is not None:
-            content["previous"] = last
-        lines.append(json.dumps(content) + "\n")
-        last = hash_of(lines[-1])
-    other = path.with_name("rewritten.ledger")
-    other.write_text("".join(lines))
-    return other
 
 
 def release(table, mechanism, value):

@@ -6,32 +6,12 @@ import pytest
 
 import gapless as gl
 from gapless.data import Table
-from gapless.schema import Categorical, Schema
 from gapless.synth import METHODS
-from gapless.testing.audit import letters_schema, private
-from gapless.testing.noise import fixed_noise
+from gapless.testing.audit import private
 from helpers.chain_synthesizer import Chain
+from helpers.fitted_letters import SCHEMA, fitted, rows
 
-SCHEMA = letters_schema([3, 2, 4])
-WHOLE = Schema("whole", [Categorical(f"x{i}", list("abcd")[:size]) for i, size in enumerate([3, 2, 4])])
-PAIRS = {(0, 1): (3, 2), (0, 2): (3, 4), (1, 2): (2, 4)}
 KEEPING = [name for name, method in METHODS.items() if method.keeps_measurements and name != "auto"]
-
-
-def rows(many=400):
-    rng = np.random.default_rng(3)
-    letters = np.array(list("abcd"))
-    first = rng.integers(3, size=many)
-    second = (first + rng.integers(2, size=many)) % 2
-    cells = np.stack([letters[first], letters[second], letters[rng.integers(4, size=many)]], axis=1).astype(object)
-    cells[rng.random((many, 3)) < 0.1] = None
-    return [tuple(row) for row in cells]
-
-
-def fitted(method, folder, **settings):
-    table = private(rows(), SCHEMA, folder, budget=gl.Budget(3.0, 1e-6))
-    with fixed_noise(1):
-        return METHODS[method](**settings).fit(table, spend=table.ledger.left)
 
 
 @pytest.mark.parametrize("missing", [gl.Extended(), gl.Observed()])
@@ -68,9 +48,7 @@ def test_without_a_seed_the_released_tables_decide_the_copies(tmp_path):
     assert model.copies(2).seed == loaded.copies(2).seed == model.measurements.derived_seed
     for first, other in zip(model.copies(2), loaded.copies(2), strict=True):
         assert all(map(np.array_equal, first.codes, other.codes))
-    table = private(rows(), SCHEMA, tmp_path, budget=gl.Budget(3.0, 1e-6))
-    with fixed_noise(2):
-        another = METHODS["independent"]().fit(table, spend=table.ledger.left)
+    another = fitted("independent", tmp_path, seed=2)
     assert another.copies(2).seed != model.copies(2).seed  # so that errors of two releases are independent
     assert model.copies(2, seed=0).seed == 0
 

@@ -5,37 +5,12 @@ import pytest
 
 import gapless as gl
 from gapless.model.marginal import Measurement, reconcile
-from gapless.schema import Categorical, Integer, Schema
-from gapless.synth import METHODS
+from gapless.schema import Integer, Schema
 from gapless.synth.fitting import noise_of
 from gapless.synth.marginal.bayesian_network import JointStartNetwork, Node
 from gapless.synth.measurements import Measurements
-from gapless.testing.audit import letters_schema, private
-from gapless.testing.noise import fixed_noise
-
-SCHEMA = letters_schema([3, 2, 4])
-
-
-WHOLE = Schema("whole", [Categorical(f"x{i}", list("abcd")[:size]) for i, size in enumerate([3, 2, 4])])
-
-
-PAIRS = {(0, 1): (3, 2), (0, 2): (3, 4), (1, 2): (2, 4)}
-
-
-def rows(many=400):
-    rng = np.random.default_rng(3)
-    letters = np.array(list("abcd"))
-    first = rng.integers(3, size=many)
-    second = (first + rng.integers(2, size=many)) % 2
-    cells = np.stack([letters[first], letters[second], letters[rng.integers(4, size=many)]], axis=1).astype(object)
-    cells[rng.random((many, 3)) < 0.1] = None
-    return [tuple(row) for row in cells]
-
-
-def fitted(method, folder, **settings):
-    table = private(rows(), SCHEMA, folder, budget=gl.Budget(3.0, 1e-6))
-    with fixed_noise(1):
-        return METHODS[method](**settings).fit(table, spend=table.ledger.left)
+from gapless.testing.audit import private
+from helpers.fitted_letters import PAIRS, SCHEMA, WHOLE, fitted
 
 
 def test_resampled_tables_have_the_noise_twice(tmp_path):

@@ -1,52 +1,17 @@
 """Fitting mixtures to noisy tables: the gradient, when it ends, gaps, forbidden cells."""
 
-from itertools import combinations, product
-
 import numpy as np
 import pytest
 
 from gapless.model.marginal import Measurement
 from gapless.synth.marginal import mixture_fit
 from gapless.synth.marginal.mixture_fit import _Logits, _Tables, fit_mixture
-from gapless.synth.marginal.mixture_model import MixtureModel
-
-SIZES = (3, 4, 2, 3)
-
-
-def random_model(components=5, sizes=SIZES, seed=0):
-    rng = np.random.default_rng(seed)
-    return MixtureModel([rng.dirichlet(np.full(size, 0.6), components) for size in sizes])
-
-
-def joint(model):
-    """The probability of every row, one by one."""
-    table = np.zeros(model.sizes)
-    for row in product(*map(range, model.sizes)):
-        for component in range(model.components):
-            table[row] += np.prod(
-                [table[component, cell] for table, cell in zip(model.probabilities, row, strict=True)], dtype=float
-            )
-    return table / model.components
-
-
-def tables_of(codes, sizes, noise_std, seed=0):
-    """Noisy counts of every column and every pair."""
-    rng = np.random.default_rng(seed)
-    measured = []
-    for columns in [*combinations(range(len(sizes)), 1), *combinations(range(len(sizes)), 2)]:
-        shape = [sizes[column] for column in columns]
-        counts = np.bincount(np.ravel_multi_index(codes[:, columns].T, shape), minlength=np.prod(shape)).reshape(shape)
-        measured.append(Measurement(columns, counts + noise_std * rng.normal(size=shape), noise_std))
-    return measured
+from helpers.mixtures import SIZES, distance, random_model, tables_of
 
 
 def gaps_in(codes, sizes, missing, states):
     """The same rows with a gap state instead of some cells."""
     return np.where(missing, np.array(sizes) + states, codes)
-
-
-def distance(first, other):
-    return 0.5 * np.abs(first - other).sum()
 
 
 def chi_square(cells, rates, observed, sizes, measurements, total):

@@ -1,6 +1,6 @@
 """Mixtures of products against brute force: marginals, samples, filling, gradients, fits, gaps, files, refusals."""
 
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,42 +9,9 @@ from scipy import stats
 from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.model.distribution import CanFill, HasMarginal
-from gapless.model.marginal import Measurement
 from gapless.synth.marginal import mixture_model
 from gapless.synth.marginal.mixture_model import MixtureModel, swap_rebalance
-
-SIZES = (3, 4, 2, 3)
-
-
-def random_model(components=5, sizes=SIZES, seed=0):
-    rng = np.random.default_rng(seed)
-    return MixtureModel([rng.dirichlet(np.full(size, 0.6), components) for size in sizes])
-
-
-def joint(model):
-    """The probability of every row, one by one."""
-    table = np.zeros(model.sizes)
-    for row in product(*map(range, model.sizes)):
-        for component in range(model.components):
-            table[row] += np.prod(
-                [table[component, cell] for table, cell in zip(model.probabilities, row, strict=True)], dtype=float
-            )
-    return table / model.components
-
-
-def tables_of(codes, sizes, noise_std, seed=0):
-    """Noisy counts of every column and every pair."""
-    rng = np.random.default_rng(seed)
-    measured = []
-    for columns in [*combinations(range(len(sizes)), 1), *combinations(range(len(sizes)), 2)]:
-        shape = [sizes[column] for column in columns]
-        counts = np.bincount(np.ravel_multi_index(codes[:, columns].T, shape), minlength=np.prod(shape)).reshape(shape)
-        measured.append(Measurement(columns, counts + noise_std * rng.normal(size=shape), noise_std))
-    return measured
-
-
-def distance(first, other):
-    return 0.5 * np.abs(first - other).sum()
+from helpers.mixtures import SIZES, joint, random_model
 
 
 @pytest.mark.parametrize("columns", [(), (0,), (1,), (2, 3), (3, 0), (2, 1, 0), (0, 1, 2, 3)])
