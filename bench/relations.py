@@ -14,7 +14,7 @@ with learned bins. Adult is looked for in ../shared/data or in the folder that t
 tables need the package pydataset; its tables are read without importing it. A table that is not found is skipped.
 
 For other scripts: `load(name)` gives a frame and a schema, `score(truth, synthetic, schema)` the errors of a frame, and
-`run(table, method, epsilon, seed)` does it all. `method` is a name or a synthesizer.
+`run(table, method, epsilon, seed)` the errors of one run. `method` is a name or a synthesizer.
 """
 
 import argparse
@@ -53,6 +53,7 @@ from gapless.testing import fixed_noise
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("GAPLESS_DATA", HERE.parent.parent / "shared" / "data"))
 DELTA = 1e-6
+SCORING = 2  # increase it when scores or tables change: older records are not used
 PACKAGED = {"slid": "car/SLID", "wages": "Ecdat/Wages", "flchain": "survival/flchain", "computers": "Ecdat/Computers"}
 ADULT = {"adult3k": 3_000, "adult10k": 10_000, "adult": None}  # rows drawn from the complete ones
 TABLES = ("nhanes", *PACKAGED, *ADULT)
@@ -259,15 +260,29 @@ def correlations(columns):
     sums, squares = values.T @ weight, (values**2).T @ weight  # of the first column, where both are observed
     covariance = values.T @ values / many - sums * sums.T / many**2
     variance = squares / many - (sums / many) ** 2
-    scale = np.sqrt(np.maximum(variance * variance.T, 0))
+    scale = np.sqrt(np.maximum(variance, 0) * np.maximum(variance.T, 0))
     return np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 1e-12), rows
 
 
-def ranks(values):
-    """Return ranks among the observed values, between 0 and 1; NaN for a gap."""
-    ranked, seen = np.full(len(values), np.nan), ~np.isnan(values)
-    if seen.any():
-        ranked[seen] = rankdata(values[seen]) / seen.sum()
+def rank_correlations(columns):
+    """Return all Spearman correlations over pairwise complete rows, and the numbers of these rows.
+
+    Columns are ranked once. If rows of a pair are left out because the other column has a gap, it is ranked again.
+    """
+    seen = [~np.isnan(values) for values in columns]
+    found, rows = correlations([ranks(values, known) for values, known in zip(columns, seen, strict=True)])
+    for first, second in itertools.combinations(range(len(columns)), 2):
+        both = seen[first] & seen[second]
+        if 1 < both.sum() < max(seen[first].sum(), seen[second].sum()):
+            pair = [rankdata(columns[place][both]) for place in (first, second)]
+            found[first, second] = found[second, first] = correlations(pair)[0][0, 1]
+    return found, rows
+
+
+def ranks(values, seen):
+    """Return ranks among the observed values; NaN for a gap."""
+    ranked = np.full(len(values), np.nan)
+    ranked[seen] = rankdata(values[seen])
     return ranked
 
 
@@ -511,7 +526,7 @@ def statistics(coded, layout):
     single, double = marginals(coded, layout)
     return {
         "pearson": correlations(numbers) if numbers else None,
-        "spearman": correlations([ranks(values) for values in numbers]) if numbers else None,
+        "spearman": rank_correlations(numbers) if numbers else None,
         "cramers_v": associations(list(coded.codes.values()), sizes),
         "group_means": group_means(coded, layout) if numbers and sizes else None,
         "one_way": single,
@@ -642,7 +657,7 @@ def measure(asked, records):
             print(f"Skipped {error}", file=sys.stderr)
             skipped.add(job["table"])
             continue
-        record = job | run(job["table"], job["method"], job["epsilon"], job["seed"])
+        record = job | {"scoring": SCORING} | run(job["table"], job["method"], job["epsilon"], job["seed"])
         records[key(job)] = record
         if asked.json:
             with asked.json.open("a", encoding="utf-8") as file:
@@ -732,7 +747,7 @@ def picture(asked, found):
     shown = [table for table in asked.tables if any(place[0] == table for place in found)]
     methods = [method for method in asked.methods if any(place[2] == method for place in found)]
     across, high, left, top, space = 270, 30, 90, 78, 24
-    width, bottom = left + (across + space) * len(epsilons), top + high * len(shown)
+    width, bottom = max(left + (across + space) * len(epsilons), 104 * len(methods)), top + high * len(shown)
     errors = [scores["spearman"] for scores in found.values()]
     low, most = 10 ** math.floor(math.log10(max(min(errors), 1e-4))), 10 ** (math.ceil(2 * math.log10(max(errors))) / 2)
 
@@ -810,17 +825,20 @@ def main():
     asked.methods = tuple(method for method in asked.methods if method in (*METHODS, *LIMITS))
     records = {}
     if asked.json and asked.json.exists():
-        records = {key(record): record for record in map(json.loads, asked.json.open(encoding="utf-8"))}
+        lines = map(json.loads, asked.json.read_text(encoding="utf-8").splitlines())
+        records = {key(record): record for record in lines if record.get("scoring") == SCORING}
     if not asked.only_print:
         measure(asked, records)
     found = averages(asked, records)
     if not found:
         raise SystemExit("There is no run to print.")
     print(text := tables(asked, found))
-    if asked.page:
-        write_page(asked.page, text)
     if asked.picture:
         asked.picture.write_text(picture(asked, found), encoding="utf-8")
+        place = os.path.relpath(asked.picture, (asked.page or asked.picture).parent)
+        text = f"![Spearman error of each method, by table and ε]({Path(place).as_posix()})\n\n{text}"
+    if asked.page:
+        write_page(asked.page, text)
 
 
 def names(text):
