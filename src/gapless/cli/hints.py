@@ -16,8 +16,6 @@ OPTIONS = frozenset(
 # The value of --missing for each Python object.
 TREATMENTS = {
     "Drop()": "drop",
-    "Knn(…)": "knn",
-    "HotDeck(…)": "hot-deck",
     "Extended()": "extended",
     "Observed()": "observed",
     "CompleteRows()": "complete-rows",
@@ -51,9 +49,13 @@ def to_cli_hint(hint: str, **renamed: str) -> str:
 
 
 def _option(option: str, value: object) -> str | None:
+    word: str | None
     match value:
         case None:
             return option
+        case Call("Knn" | "HotDeck" as name, arguments):
+            more = [f" {_option(f'--{part.name}', part.value)}" for part in arguments if isinstance(part, Argument)]
+            word = ("knn" if name == "Knn" else "hot-deck") + "".join(more)
         case Call():
             word = TREATMENTS.get(str(value))
         case list() | tuple():
@@ -103,6 +105,7 @@ CALLS: dict[str, Callable[..., str | None]] = {
     "AIM": lambda always: f"--method aim {_always(always.value)}",
     "Budget": lambda *arguments: _budget(Call("Budget", *arguments)),
     "MCAR": partial(_rates, "--mcar"),
+    "Proportion": lambda condition: f"proportion({condition})",
     "MissingAtLeast": partial(_rates, "--missing-at-least"),
     "compare_private": lambda *_: "--spend 5%",
     "people.select": lambda *_: "ignore in the schema",

@@ -50,7 +50,7 @@ def ask_all(
         raise QuestionError(f"ask_all takes a list of questions, not a {type(questions).__name__}", hint=hint)
     questions = tuple(questions)
     if not questions:
-        raise QuestionError("the list of questions is empty", hint=hint)
+        raise QuestionError("ask_all needs at least one question, but the list is empty", hint=hint)
     loss = table.ledger.share(spend)
     grant = table.ledger.grant(loss, to="ask")
     share = loss / len(questions)
@@ -102,7 +102,7 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
     check_question(question)
     if not isinstance(schema, Schema):
         hint = (
-            "pass people.schema"
+            "pass the schema of this table, as in people.schema"
             if isinstance(schema, PrivateTable)
             else Hint("pass ", Call("Schema.read", "people.toml"))
         )

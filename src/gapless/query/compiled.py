@@ -347,9 +347,9 @@ def check_declared_bins(schema: Schema, names: Sequence[str], what: str) -> None
     for column in (schema[name] for name in names):
         if isinstance(column, BinnedColumn) and has_many_undeclared_bins(column):
             raise QuestionError(
-                f"a column to {what} must have declared bins or at most {MAX_VALUES} values, "
-                f"but column {column.name!r} has {column.size:,} values and no bins",
-                hint=f"write bins = 10 or edges = […] for column {column.name!r} in the schema, or use another column",
+                f"a column to {what} must have declared bins or at most {MAX_VALUES:,} values, "
+                f"but column {column.name!r} has {column.size:,} values and no declared bins",
+                hint=f"write bins = 10 for column {column.name!r} in the schema, or choose another column",
             )
 
 
@@ -357,7 +357,7 @@ def group_labels(schema: Schema, by: Sequence[str]) -> tuple[tuple[str, ...], ..
     """All combinations of cells of these columns, in the order of the schema."""
     check_declared_bins(schema, by, "group by")
     if (count := math.prod(schema[name].size for name in by)) > MAX_GROUPS:
-        hint = "name fewer columns after by, or write fewer bins for them in the schema"
+        hint = "name fewer columns to group by, or declare fewer bins or levels for them in the schema"
         groups = f"{count:,} groups by {listing(by)}"
         raise QuestionError(f"a question may have at most {MAX_GROUPS:,} groups, got {groups}", hint=hint)
     return tuple(product(*(schema[name].cells[: schema[name].size] for name in by)))

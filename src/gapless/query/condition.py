@@ -92,8 +92,12 @@ def compile_condition(condition: Condition, schema: Schema) -> CompiledCondition
                 (_comparison(schema, column, ">=", low) == TRUE) & (_comparison(schema, column, "<=", high) == TRUE)
             ).any()
         ):
-            hint = "write the lower value first, and values within the bounds of the column"
-            raise QuestionError(f"column {column!r} is never between {low} and {high}", hint=hint)
+            known = schema[column]
+            ends = known.bounds if isinstance(known, BinnedColumn) else known.cells[: known.values_size]
+            raise QuestionError(
+                f"no value of column {column!r} is between {low} and {high}",
+                hint=f"write the lower value first, and values from {ends[0]} to {ends[-1]}",
+            )
         case And(parts) | Or(parts):
             compiled = [compile_condition(part, schema) for part in parts]
             join = np.minimum if isinstance(condition, And) else np.maximum
@@ -107,8 +111,10 @@ def _comparison(schema: Schema, name: str, sign: str, value: str) -> Truth:
     if sign == "is":
         if column.not_applicable is None:
             raise QuestionError(
-                f"column {name!r} is always applicable: the schema declares no code for not applicable",
-                hint=f"write {quote_name(name)} is missing, to ask for gaps",
+                f"cells of column {name!r} cannot be not applicable: the schema declares no code for that",
+                hint=f"write {quote_name(name)} is missing, to ask for gaps"
+                if column.gaps
+                else f"remove the comparison: no cell of {name!r} is missing or not applicable",
             )
         table[: column.size] = np.where(np.arange(column.size) == column.values_size, TRUE, FALSE)
         return table
@@ -128,8 +134,8 @@ def known_column(schema: Schema, name: str) -> str:
     if name in schema.ignore:
         raise QuestionError(
             f"the schema ignores column {name!r}, so its cells were not read",
-            hint=f"remove {name!r} from ignore in the schema, and declare the column with levels or bounds; "
-            "free text cannot be asked about",
+            hint=f"choose another column; if {name!r} is not free text, remove it from ignore in the schema "
+            "and declare it",
         )
     schema.positions([name])
     return name

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Flags: TypeAlias = NDArray[np.bool_]
 
 MAX_CELLS = 4_000_000  # combinations in a deck
+_ASK_TABLE = Hint("ask the private table: ", Call("people.ask", Call("Median", "income"), Argument("spend", "5%")))
 SHARE_GRID = 1 << 20  # steps per row to which shares are rounded
 
 
@@ -101,7 +102,7 @@ class HotDeck(SingleRelease):
             raise QuestionError(
                 f"a deck may have at most {MAX_CELLS:,} combinations of cells, "
                 f"but {listing(names)} have {size:,} combinations",
-                hint="pass fewer columns, or write fewer bins for them in the schema",
+                hint="pass fewer columns to match on or to fill, or declare fewer bins or levels in the schema",
             )
         spend = table.ledger.share(spend)
         grant = table.ledger.grant(spend, to="HotDeck.release")
@@ -143,12 +144,12 @@ class ReleasedDeck:
         if not isinstance(question.treatment(asked, filled=True), Drop):
             raise QuestionError(
                 f"a deck answers counts, sums, means, proportions and variances, but not {question}",
-                hint=Hint("use ", Call("people.ask", ...)),
+                hint=_ASK_TABLE,
             )
         if question.missing not in (Drop(), self.treatment):
             raise QuestionError(
-                f"the question says missing={question.missing}, but this deck fills gaps by {self.treatment}",
-                hint=Hint("leave ", Argument("missing"), " out") | Hint("use ", Call("people.ask", ...)),
+                f"the question has missing={question.missing}, but this deck fills gaps with {self.treatment}",
+                hint=Hint("leave ", Argument("missing"), " out") | _ASK_TABLE,
             )
         if asked.targets:
             check_filling(asked, self.treatment.on)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless.constraints.grammar import quote_name
-from gapless.errors import QuestionError
+from gapless.errors import Call, Hint, QuestionError
 from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Schema
+from gapless.schema.columns import Column
 from gapless.schema.numeric import TINY
 from gapless.types import Floats, Integers
 
@@ -71,12 +72,7 @@ def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) 
         values = np.array(column.levels, dtype=np.float64)
         ends = values, values
     else:
-        scale = ', or write kind = "integer" in the schema if its values are numbers'
-        sign, more = ("<", " for the share before a day") if isinstance(column, Date | DateTime) else ("==", scale)
-        raise QuestionError(
-            f"this question needs a column of numbers, but column {name!r} has kind {column.kind}",
-            hint=f"ask for proportion({quote_name(name)} {sign} …){more}",
-        )
+        raise _not_numeric(column)
     if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
         values = np.clip(values, *bounds)
         about += f"{'; ' if about else ''}values of {name} are clamped to [{bounds[0]:g}, {bounds[1]:g}]"
@@ -85,13 +81,32 @@ def cell_numbers(schema: Schema, name: str, bounds: tuple[float, float] | None) 
     low, high = float(values.min()), float(values.max())
     if low == high:
         raise QuestionError(
-            f"a question about numbers needs two different ones, but all cells of column {name!r} count as {low:g}",
-            hint="pass bounds within the bounds of the column, or write more bins for the column in the schema",
+            f"all values of column {name!r} would count as {low:g}"
+            + ("" if bounds is None else f", because they are clamped to bounds ({bounds[0]:g}, {bounds[1]:g})"),
+            hint="write more bins or levels for the column in the schema"
+            if bounds is None
+            else "choose bounds that contain more than one value of the column, or leave the bounds out",
         )
     if not MIN_RANGE <= high - low < np.inf:  # also refuses a level of NaN
         raise QuestionError(
             f"the numbers of column {name!r} must be finite, and their range at least {MIN_RANGE:g}, "
             f"got {low:g} to {high:g}",
-            hint=f"pass bounds at least {MIN_RANGE:g} apart, or write finite numbers as levels in the schema",
+            hint=f"declare the column with finite numbers and a range of at least {MIN_RANGE:g} in the schema"
+            if bounds is None
+            else f"choose bounds at least {MIN_RANGE:g} apart, or leave the bounds out",
         )
     return CellNumbers(name, values, ends, low, high, about)
+
+
+def _not_numeric(column: Column) -> QuestionError:
+    """The error for a question about numbers to a column without numbers."""
+    wrong = f"this question needs a column of numbers, but column {column.name!r} has kind {column.kind}"
+    name = quote_name(column.name)
+    if isinstance(column, Date | DateTime):
+        earlier = Call("Proportion", f"{name} < {str(column.bounds[1])!r}")
+        return QuestionError(wrong, hint=Hint("ask for the share of earlier cells: ", earlier))
+    return QuestionError(
+        wrong,
+        hint=Hint("ask for the share of a cell: ", Call("Proportion", f"{name} == {column.cells[0]!r}"))
+        | Hint('write kind = "integer" in the schema if its values are numbers'),
+    )

@@ -98,9 +98,9 @@ class QuantileRelease:
     def check(self, asked: CompiledQuestion) -> None:
         """Refuse more scores than fit into memory, from public facts."""
         cells, groups = len(self.numbers.values), asked.contribution.groups
-        if (scores := cells * groups) > MAX_SCORES:
+        if cells * groups > MAX_SCORES:
             raise QuestionError(
-                f"a quantile over {cells:,} cells in {plural(groups, 'group')} needs {scores:,} scores, "
-                f"more than {MAX_SCORES:,} scores",
-                hint="name fewer columns after by, or write narrower bounds for the column in the schema",
+                f"a quantile may have at most {MAX_SCORES:,} combinations of values and groups, but column "
+                f"{self.numbers.column!r} has {cells:,} values, in {plural(groups, 'group')}",
+                hint="name fewer columns to group by, or write narrower bounds for the column in the schema",
             )

@@ -60,12 +60,12 @@ class Question:
                     hint=Hint("pass ", Argument("by", "sex")) | Hint("leave ", Argument("by"), " out"),
                 )
             object.__setattr__(self, "by", names if len(names) > 1 else names[0])
-        if not callable(getattr(self.missing, "answer", None)):
+        if isinstance(self.missing, type) or not callable(getattr(self.missing, "answer", None)):
             raise QuestionError(
-                f"missing must be a treatment of gaps, not {self.missing!r}",
+                f"missing must be a treatment of gaps for questions, got {self.missing!r}",
                 hint=Hint("pass ", Argument("missing", Call("Drop")))
-                | Hint("pass ", Argument("missing", Call("Knn", ...)))
-                | Hint("pass ", Argument("missing", Call("HotDeck", ...))),
+                | Hint("pass ", Argument("missing", Call("Knn", Argument("on", ["age", "sex"]))))
+                | Hint("pass ", Argument("missing", Call("HotDeck", Argument("on", ["age", "sex"])))),
             )
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
@@ -236,29 +236,31 @@ class Quantile(Question):
     quantile(income, 0.9) by sex
     """
 
+    _EXAMPLE: ClassVar[str] = 'Quantile("income", 0.9)'
+
     column: str
     q: float
 
     def __post_init__(self) -> None:
         Question.__post_init__(self)
-        check_column(self.column, f'{type(self).__name__}("income")')
+        check_column(self.column, self._EXAMPLE)
         if not (is_number(self.q) and 0 < self.q < 1):
-            percent = f"{self.q / 100:g} for {self.q:g} %, " if is_number(self.q) and 1 < self.q < 100 else ""
-            hint = f"pass a share between 0 and 1: {percent}0.5 for the median"
-            raise QuestionError(f"q must be between 0 and 1, got {self.q!r}", hint=hint)
+            is_percent = is_number(self.q) and 1 < self.q < 100
+            hint = f"write {self.q / 100:g} for {self.q:g} %" if is_percent else "write 0.5 for the median"
+            raise QuestionError(f"the share q of a quantile must be above 0 and below 1, got {self.q!r}", hint=hint)
 
     def treatment(self, asked: CompiledQuestion, *, filled: bool) -> QuantileRelease:
         """The release of a quantile. Refuses treatments that fill gaps."""
         if asked.targets and not filled and not isinstance(self.missing, Drop):
             raise QuestionError(
-                f"gaps in {listing(asked.targets)} cannot be filled for a quantile",
+                f"gaps in {listing(asked.targets)} cannot be filled for a median or quantile",
                 hint=Hint("pass ", Argument("missing", Call("Drop"))) | Hint("ask for a mean"),
             )
         numbers = cell_numbers(asked.schema, self.column, None)
         if (np.diff(numbers.values) <= 0).any():
             raise QuestionError(
-                f"a quantile needs levels in rising order, but the levels of column {self.column!r} do not rise",
-                hint="write the levels in rising order in the schema, or ask for a mean",
+                f"a median or quantile needs levels in rising order, but those of column {self.column!r} do not rise",
+                hint="write the levels of the column in rising order in the schema, or ask for a mean",
             )
         return QuantileRelease(numbers, Fraction(float(self.q)).limit_denominator(MOST_QUANTILE_PARTS))
 
@@ -280,6 +282,8 @@ class Median(Quantile):
     median(income) where age >= 20
     """
 
+    _EXAMPLE: ClassVar[str] = 'Median("income")'
+
     q: float = field(default=0.5, init=False)
 
     def _head(self) -> str:
@@ -292,7 +296,7 @@ AnyQuestion: TypeAlias = Count | Proportion | Sum | Mean | Variance | Quantile
 def check_column(column: object, example: str) -> None:
     """Refuse a column that is not given by its name."""
     if not isinstance(column, str):
-        raise QuestionError(f"column must be a text, not {column!r}", hint=f"pass the name of one column: {example}")
+        raise QuestionError(f"column must be the name of one column, got {column!r}", hint=f"write {example}")
 
 
 def _checked_bounds(bounds: Bounds) -> Bounds:
@@ -302,13 +306,13 @@ def _checked_bounds(bounds: Bounds) -> Bounds:
         or not all(is_number(bound) and abs(bound) < math.inf for bound in bounds)
     ):
         raise QuestionError(
-            f"bounds must be two finite numbers, not {bounds!r}",
-            hint="pass the lowest and the highest value, such as (0, 100)",
+            f"bounds must be two finite numbers, got {bounds!r}",
+            hint=Hint("pass the lower and the upper bound, such as ", Argument("bounds", (0, 100))),
         )
     if not bounds[0] < bounds[1]:
         raise QuestionError(
-            f"the first bound must be below the second, got bounds ({bounds[0]:g}, {bounds[1]:g})",
-            hint="pass the lower bound first, such as (0, 100)",
+            f"the first bound must be below the second, got {bounds[0]:g} and {bounds[1]:g}",
+            hint="write two different bounds, the lower one first",
         )
     return float(bounds[0]), float(bounds[1])
 
@@ -327,23 +331,27 @@ def parse_question(text: str, missing: GapTreatment | None = None) -> AnyQuestio
     >>> parse_question("mean(income, 0, 1000) where age >= 20 by sex")
     Mean(where='age >= 20', by='sex', missing=Drop(), column='income', bounds=(0.0, 1000.0))
     """
+    if not isinstance(text, str):
+        raise QuestionError(f"a question must be a text, got {text!r}", hint='pass a text, such as "mean(income)"')
     parser = Parser(text)
     kind = parser.current.text.lower()
     if parser.current.kind != "word" or kind not in KINDS:
         called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as mode(age), not in a sentence
-        unknown = f", as there is no {kind}" if called else ""
-        raise parser.error_here(f"expected a question{unknown}", hint=GRAMMAR)
+        expected = f"there is no question {kind}()" if called else "expected a question"
+        raise parser.error_here(expected, hint=GRAMMAR)
     parser.advance()
     parser.expect("(", hint=GRAMMAR)
     make = _head(parser, kind)
     parser.expect(")", hint=GRAMMAR)
     where = _condition(parser) if parser.accept("where") else ""
-    by = tuple(parser.separated(parser.column, ",")) if parser.accept("by") else None
+    begin = parser.current.position
+    by = tuple(parser.separated(partial(_column, parser, "by age, sex"), ",")) if parser.accept("by") else None
     if by is not None and parser.current.matches("where"):
-        before = parser.text.lower().rfind(" by ")
-        raise parser.error_here("where comes before by", hint=f"write {text[:before]} where … by {', '.join(by)}")
+        place = parser.current.position
+        ordered = " ".join(part.strip() for part in (text[:begin], text[place:], text[begin:place]))
+        raise parser.error_here("'where' must come before 'by'", hint=f"write {ordered}")
     if parser.current.kind != "end":
-        raise parser.error_here("expected where, by or the end", hint=GRAMMAR)
+        raise parser.error_here("expected 'where', 'by' or the end of the question", hint=GRAMMAR)
     return make(where=where, by=by, missing=missing or Drop())
 
 
@@ -354,19 +362,19 @@ def _head(parser: Parser, kind: str) -> Callable[..., AnyQuestion]:
     if kind == "proportion":
         parser.accept("where")
         return partial(Proportion, _condition(parser))
-    column = parser.column()
+    column = _column(parser, "quantile(income, 0.9)" if kind == "quantile" else f"{kind}(income)")
     if kind == "median":
         return partial(Median, column)
     if kind == "quantile":
         hint = f"write quantile({quote_name(column)}, 0.9)"
         parser.expect(",", hint=hint)
-        return partial(Quantile, column, _number(parser, hint))
+        return partial(Quantile, column, _number(parser, "the share of a quantile", hint))
     bounds = None
     if parser.accept(","):
         hint = f"write {kind}({quote_name(column)}, 0, 100)"
-        low = _number(parser, hint)
+        low = _number(parser, "a bound", hint)
         parser.expect(",", hint=hint)
-        bounds = low, _number(parser, hint)
+        bounds = low, _number(parser, "a bound", hint)
     return partial(NUMERIC_QUESTIONS[kind], column, bounds=bounds)
 
 
@@ -378,12 +386,21 @@ def _condition(parser: Parser) -> str:
         parser.advance()
     if text := parser.text[start : parser.current.position].strip():
         return text
-    raise parser.error_here("expected a column")
+    raise parser.error_here("expected a condition")
 
 
-def _number(parser: Parser, hint: str) -> float:
+def _column(parser: Parser, example: str) -> str:
+    """The name of a column, or an error that shows an example."""
+    try:
+        return parser.column()
+    except QuestionError as error:
+        hint = f'name a column, as in {example}; put names with spaces in "double quotes"'
+        raise QuestionError(error.message, hint=hint) from None
+
+
+def _number(parser: Parser, what: str, hint: str) -> float:
     text = parser.value()
     try:
         return float(text)
     except ValueError:
-        raise QuestionError(f"{text!r} is not a number", hint=hint) from None
+        raise QuestionError(f"{what} must be a number, got {text!r}", hint=hint) from None

@@ -44,7 +44,7 @@ def rows_for(table: PrivateTable, asked: CompiledQuestion) -> PrivateTable:
     if type(asked) is not CompiledQuestion or asked.declared_schema is not table.schema:
         raise QuestionError(
             f"expected a question compiled for the schema of this table, got a {type(asked).__name__}",
-            hint=Hint("pass the question itself to ", Call("people.ask", ...)),
+            hint=Hint("ask the question itself: ", Call("people.ask", Call("Mean", "income"), Argument("spend", "5%"))),
         )
     return table.rebin(asked.schema)
 
@@ -205,7 +205,7 @@ def checked_names(names: Sequence[str], key: str) -> tuple[str, ...]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise QuestionError(
             f"{key} must be a list of column names, got {names!r}",
-            hint=Hint("pass a list of columns: ", Argument(key, ["age", "sex"])),
+            hint=Hint("pass ", Argument(key, [names] if isinstance(names, str) else ["age", "sex"])),
         )
     if len(set(names)) < len(names):
         raise QuestionError(f"{key} names column {repeated(names)[0]!r} twice", hint="name each column once")
@@ -218,13 +218,13 @@ def check_filling(asked: CompiledQuestion, matching: Sequence[str]) -> None:
         known_column(asked.declared_schema, name)
     if both := sorted(set(asked.targets) & set(matching)):
         raise QuestionError(
-            f"the question fills the gaps of {both[0]!r}, so rows cannot be matched on it",
+            f"the question fills the gaps of column {both[0]!r}, so rows cannot be matched on this column",
             hint=Hint(f"leave {both[0]!r} out of ", Argument("on"))
             | Hint("pass ", Argument("missing", Call("Drop")), " to fill no gaps"),
         )
     if both := sorted(set(asked.targets) & asked.gap_columns):
         raise QuestionError(
-            f"the question reads values of {both[0]!r}, whose gaps are to be filled, and also tests for these gaps",
+            f"the question tests for gaps in column {both[0]!r}, but also fills these gaps to read its values",
             hint=Hint("ask about values and about gaps in two questions")
             | Hint("pass ", Argument("missing", Call("Drop")), " to fill no gaps"),
         )

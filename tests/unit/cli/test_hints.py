@@ -58,6 +58,7 @@ VERBS = [
     "run",
     "take",
     "use",
+    "write",
 ]
 NOTES = ("inference.pooling",)  # what they say of results is written as hints are
 
@@ -104,9 +105,10 @@ privacy.teachers: pass teachers="?" and the shape of the program's answers
 query.ask: pass Schema.read("people.toml")
 query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
-query.hot_deck: use people.ask(…)
+query.hot_deck: ask the private table: people.ask(Median("income"), spend="5%")
+query.questions: pass the lower and the upper bound, such as bounds=(0, 100)
 query.questions: pass by="sex", or leave by= out
-query.treatments: pass the question itself to people.ask(…)
+query.treatments: ask the question itself: people.ask(Mean("income"), spend="5%")
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
 weights.calibration: use LogReg().fit(…), which takes two public tables
 weights.discriminators: pass noise="knorm"
@@ -373,8 +375,8 @@ def test_the_two_forms_of_a_hint(hint, python, command_line):
 def test_an_argument_whose_name_varies_has_both_forms_too():
     with pytest.raises(gl.errors.QuestionError) as caught:
         gl.Knn(on="age")
-    assert caught.value.hint == 'pass a list of columns: on=["age", "sex"]'
-    assert to_cli_hint(caught.value.hint) == "pass a list of columns: --on age,sex"
+    assert caught.value.hint == 'pass on=["age"]'
+    assert to_cli_hint(caught.value.hint) == "pass --on age"
     with pytest.raises(gl.errors.SchemaError) as caught:
         gl.privacy.MissingAtLeast({"income": 2})
     assert to_cli_hint(caught.value.hint).endswith("pass probabilities of a gap: --missing-at-least income=0.2")

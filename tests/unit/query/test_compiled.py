@@ -51,10 +51,13 @@ def test_groups_of_a_column_without_declared_bins_are_its_values_if_they_are_few
     table = private([("3", "7")], gl.Schema("t", columns), tmp_path)
     assert ask(table, "count() by few").estimate["3"] == 1
     with pytest.raises(
-        QuestionError, match=r"to group by must have .* 'many' has 101 values and no bins\n  Try: write bins = 10"
+        QuestionError,
+        match=r"to group by must have .* 'many' has 101 values and no declared bins\n  Try: write bins = 10",
     ):
         ask(table, "count() by many")
-    with pytest.raises(QuestionError, match=r"to match rows on must have .* 'many' has 101 values and no bins"):
+    with pytest.raises(
+        QuestionError, match=r"to match rows on must have .* 'many' has 101 values and no declared bins"
+    ):
         gl.HotDeck(on=["many"]).contribution(gl.Mean("few").compile(table.schema))
     wide = gl.Schema("w", [gl.Integer(name, bounds=(0, 99), bins=100) for name in "abc"])
     with pytest.raises(QuestionError, match="at most 65,536 groups, got 1,000,000 groups by "):

@@ -76,8 +76,8 @@ def test_each_cell_makes_a_condition_true_false_or_unknown(text, expected):
 REFUSED = {
     "hour == 3": "no column 'hour' in the schema",
     "hour is missing": "no column 'hour' in the schema",
-    "notes == 'x'": "free text cannot be asked about",
-    "notes is missing": "free text cannot be asked about",
+    "notes == 'x'": "is not free text, remove it from ignore",
+    "notes is missing": "is not free text, remove it from ignore",
     "age >= 25": "write < or >= with the nearest edges, 20 and 30, or declare an edge there",
     "age == 20": "write >= 20 and < 30 for the whole bin",
     "age == 95": "write >= 90 and <= 99 for the whole bin",
@@ -91,7 +91,7 @@ REFUSED = {
     "health == 'not applicable'": "which is not one of its levels",
     "born >= 1955-02": "column 'born' is compared with '1955-02'",
     "health == 'n/a'": "health is not applicable",
-    "health is not applicable and age is applicable": "column 'age' is always applicable",
+    "health is not applicable and age is applicable": "column 'age' cannot be not applicable",
     "smoker == maybe": "has no cell 'maybe'",
 }
 

@@ -64,8 +64,8 @@ def test_a_released_deck_answers_for_free(table):
         (gl.Mean("income"), "no column 'income'"),
         (gl.Median("children"), r"a deck answers counts, .*, but not median\(children\)"),
         ("mean(children)", "is not a question"),
-        (gl.Mean("children", missing=gl.Knn(on=["age"])), "this deck fills gaps by HotDeck"),
-        (gl.Mean("children", missing=gl.HotDeck(on=["age"], limit=2)), "this deck fills gaps by HotDeck"),
+        (gl.Mean("children", missing=gl.Knn(on=["age"])), "this deck fills gaps with HotDeck"),
+        (gl.Mean("children", missing=gl.HotDeck(on=["age"], limit=2)), "this deck fills gaps with HotDeck"),
     ):
         with pytest.raises(GaplessError, match=note):
             deck.ask(wrong)

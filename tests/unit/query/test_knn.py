@@ -120,7 +120,7 @@ def test_a_cover_is_declared_or_follows_from_the_schema(tmp_path):
 
 def test_matching_that_makes_no_sense_is_refused():
     for make, expected in (
-        (lambda: gl.Knn(on="place"), "a list of columns"),
+        (lambda: gl.Knn(on="place"), "a list of column names"),
         (lambda: gl.Knn(on=[]), "no column to compare rows on"),
         (lambda: gl.Knn(on=["place"], neighbors=3), 'scheme = "nearest" takes 1 neighbor'),
         (lambda: gl.Knn(on=["place"], scheme="median", neighbors=3), "no scheme called 'median'"),

@@ -45,7 +45,7 @@ def test_a_preview_of_a_quantile_bounds_the_error_of_its_rank():
 
 def test_a_quantile_of_too_many_groups_and_levels_that_fall_are_refused(tmp_path):
     wide = gl.Schema("w", [gl.Integer("x", bounds=(0, 60_000)), gl.Integer("g", bounds=(0, 99), bins=100)])
-    with pytest.raises(QuestionError, match="more than 4,194,304 scores"):
+    with pytest.raises(QuestionError, match="at most 4,194,304 combinations"):
         gl.query.preview(gl.Median("x", by="g"), wide, budget=gl.Budget(1.0, 0), spend="100%")
     falling = gl.Schema("f", [gl.Ordinal("s", [3, 2, 1])])
     with pytest.raises(QuestionError, match="do not rise"):
