@@ -203,7 +203,6 @@ def release(
         notify: called with messages for the data holder: a weak guarantee, before anything is spent; that a release is
             resumed; that noise dominates.
     """
-    check_private(table, "release()")
     options = ReleaseOptions(
         method=method,
         missing=missing,
@@ -214,17 +213,15 @@ def release(
         seed=seed,
         expected_rows=expected_rows,
     )
+    fit = _PaidFit.checked(table, options, spend, caller="release()", progress=progress, notify=notify)
     folder, ledger = Path(folder), table.ledger
-    synthesizer = options.check(table.schema, ledger.budget)
     seed = seed_or_new(seed)
-    ledger.share(spend)  # refuses a wrong share
-    phase, say = progress or (lambda *_: None), notify or (lambda _: None)
+    phase, say = progress or (lambda *_: None), fit.notify
     with open_folder(folder, ledger.given_path) as journal:
         notify_cautions(ledger, table.schema, say)
         kept = kept_model(folder, table.schema, ledger)
         if kept is None:
-            with _run(journal, table, synthesizer, spend, say) as loss:
-                model = synthesizer.fit(table, spend=loss, progress=progress)
+            with fit.run(journal) as model:
                 keep_model(folder, model, ledger)
         else:
             model = kept
@@ -289,17 +286,14 @@ def save_model(
     No file is replaced. If a file has appeared at `path` meanwhile, the model is saved under another name beside it.
     While one process fits the model, another one with the same path waits, and is then refused.
     """
-    check_private(table, "save_model()")
     options = ReleaseOptions(method=method, missing=missing, always=always, expected_rows=expected_rows)
-    synthesizer, ledger = options.check(table.schema, table.ledger.budget), table.ledger
-    ledger.share(spend)  # refuses a wrong share
+    fit = _PaidFit.checked(table, options, spend, caller="save_model()", progress=progress, notify=notify)
+    ledger = table.ledger
     check_model_path(path, ledger=ledger.given_path)
-    say = notify or (lambda _: None)
     with open_journal_file(f"{path}.journal") as journal:
         check_writable(Path(path), must_not_exist=True)  # again: another process may have saved the model meanwhile
-        notify_cautions(ledger, table.schema, say)
-        with _run(journal, table, synthesizer, spend, say) as loss:
-            model = synthesizer.fit(table, spend=loss, progress=progress)
+        notify_cautions(ledger, table.schema, fit.notify)
+        with fit.run(journal) as model:
             saved = free_name(Path(path))
             model.save(saved)
         journal.discard()
@@ -311,30 +305,54 @@ def check_model_path(path: str | Path, *, ledger: Path) -> None:
     check_writable(Path(path), distinct_from=(ledger, seal_of(ledger)), must_not_exist=True)
 
 
-@contextmanager
-def _run(
-    journal: JournalFile, table: PrivateTable, synthesizer: Synthesizer, spend: Spend, say: Notify
-) -> Iterator[Loss]:
-    """Yield what a fit may spend. The journal keeps what it releases, so that a stopped fit resumes from there."""
-    call = {
-        "synthesizer": repr(synthesizer),
-        # Less is left when a run resumes, so a loss is not compared.
-        "percent": None if isinstance(spend, Loss) else percent_of(spend),
-        "schema": table.schema.to_toml(),
-        "query": table.query_digest,
-    }
-    with record_in(journal, table.ledger, call=call) as run:
-        if run.is_resumed:
-            say(
-                f"{journal.path} holds the answers of an earlier call. This call resumes from there and does not pay "
-                "for them again."
-            )
-        if run.spend is None:
-            if isinstance(spend, Loss):
-                table.ledger.check_not_spent()
-            yield table.ledger.share(spend)
-        else:
-            yield run.spend
+@dataclass(frozen=True, slots=True)
+class _PaidFit:
+    """A fit that is checked before anything is spent, and paid for once even if it is stopped."""
+
+    table: PrivateTable
+    synthesizer: Synthesizer
+    spend: Spend
+    progress: Progress | None
+    notify: Notify
+
+    @classmethod
+    def checked(
+        cls,
+        table: PrivateTable,
+        options: ReleaseOptions,
+        spend: Spend,
+        *,
+        caller: str,
+        progress: Progress | None,
+        notify: Notify | None,
+    ) -> _PaidFit:
+        """Refuse what public facts rule out: a public table, options, a wrong share."""
+        check_private(table, caller)
+        synthesizer = options.check(table.schema, table.ledger.budget)
+        table.ledger.share(spend)  # refuses a wrong share
+        return cls(table, synthesizer, spend, progress, notify or (lambda _: None))
+
+    @contextmanager
+    def run(self, journal: JournalFile) -> Iterator[FittedModel]:
+        """Fit the model and yield it, to be saved. Until then the journal keeps all answers, so a new call resumes."""
+        table, ledger = self.table, self.table.ledger
+        call = {
+            "synthesizer": repr(self.synthesizer),
+            # Less is left when a run resumes, so a loss is not compared.
+            "percent": None if isinstance(self.spend, Loss) else percent_of(self.spend),
+            "schema": table.schema.to_toml(),
+            "query": table.query_digest,
+        }
+        with record_in(journal, ledger, call=call) as run:
+            if run.is_resumed:
+                self.notify(
+                    f"{journal.path} holds the answers of an earlier call. This call resumes from there and does not "
+                    "pay for them again."
+                )
+            if run.spend is None and isinstance(self.spend, Loss):
+                ledger.check_not_spent()
+            loss = ledger.share(self.spend) if run.spend is None else run.spend
+            yield self.synthesizer.fit(table, spend=loss, progress=self.progress)
 
 
 def _begun_with(folder: Path, model: FittedModel, options: ReleaseOptions) -> str:
