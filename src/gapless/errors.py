@@ -44,12 +44,24 @@ class Argument:
         return f"{self.name}={'' if self.value is None else _to_python(self.value)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of the reader in a hint, such as a table, which is written without quotes."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Call:
     """A call in a hint, or a value that is written as a call. The reader chooses arguments of `...`.
 
-    >>> print(Call("Rows", 3), Call("MCAR", {"income": 0.2}), Call("compare_private", ..., Argument("spend", ...)))
-    Rows(3) MCAR({"income": 0.2}) compare_private(…, spend=…)
+    A name that `gapless` itself does not have is written with its package.
+
+    >>> print(Call("Rows", 3), Call("MCAR", {"income": 0.2}), Call("gapless.missing.patterns", Variable("table")))
+    Rows(3) MCAR({"income": 0.2}) gapless.missing.patterns(table)
     """
 
     name: str
@@ -124,7 +136,7 @@ def _to_python(value: object) -> str:
             return f"{{{', '.join(f'{_to_python(key)}: {_to_python(value[key])}' for key in value)}}}"
         case float():
             return float.__repr__(value).replace("e-0", "e-")
-        case Argument() | Call():
+        case Argument() | Call() | Variable():
             return str(value)
     return "…" if value is ... else repr(value)
 

@@ -93,12 +93,13 @@ def check_one_of(name: str, value: object, known: Iterable[str], *, error: type[
 
     >>> check_one_of("engine", "disc", ["memory", "disk"], error=GaplessError)
     Traceback (most recent call last):
-    gapless.errors.GaplessError: no engine called 'disc'
+    gapless.errors.GaplessError: engine = 'disc', but engine must be one of: memory, disk
       Try: choose disk
     """
     known = tuple(known)
     if value not in known:
-        raise error(f"no {name} called {value!r}", hint=f"choose {nearest(str(value), known)}")
+        wrong = f"{name} = {value!r}, but {name} must be one of: {listing(known)}"
+        raise error(wrong, hint=f"choose {nearest(str(value), known)}")
 
 
 def repeated(names: Iterable[str]) -> list[str]:

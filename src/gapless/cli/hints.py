@@ -106,7 +106,8 @@ CALLS: dict[str, Callable[..., str | None]] = {
     "Budget": lambda *arguments: _budget(Call("Budget", *arguments)),
     "MCAR": partial(_rates, "--mcar"),
     "Proportion": lambda condition: f"proportion({condition})",
-    "MissingAtLeast": partial(_rates, "--missing-at-least"),
+    "gapless.privacy.MissingAtLeast": partial(_rates, "--missing-at-least"),
     "compare_private": lambda *_: "--spend 5%",
+    "gapless.evaluate.compare_private": lambda *_: "--spend 5%",
     "people.select": lambda *_: "ignore in the schema",
 }

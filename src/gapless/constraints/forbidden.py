@@ -130,7 +130,8 @@ def possible_cells(schema: Schema, rng: np.random.Generator | None = None) -> di
         if found is not None:
             return {column: int(kept.argmax()) for column, kept in found.items()}
     raise SchemaError(
-        "the constraints leave no possible row", hint="remove one of the constraints that contradict each other"
+        "the constraints of the schema forbid every row",
+        hint="remove one of the constraints that contradict each other from the schema",
     )
 
 

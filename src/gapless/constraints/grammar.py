@@ -43,8 +43,11 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 MAX_LENGTH = 10_000  # characters of a question
 MAX_DEPTH = 50  # nested parentheses
 CONDITION_HINT = (
-    "write a condition such as age >= 20 and sex == F, with == != < <= > >=, in (…), between … and …, is missing, and, "
-    "or, not"
+    "write a condition such as age >= 20 and sex == F; it may use == != < <= > >=, in (1, 2), between 1 and 2, is missing, "
+    "and, or, not"
+)
+RULE_HINT = (
+    "write t1. before each column, == for equal, and join comparisons with and: t1.age < 15 and t1.married == 'yes'"
 )
 
 
@@ -171,6 +174,7 @@ _WORD = re.compile(r"[^\W\d][\w.-]*")
 # Columns of a row and values, in the two forms of a rule.
 _READABLE = re.compile(r"""t([12])\.([\w-]+|"[^"]+")"""), re.compile(".+", re.DOTALL)
 _SHORT = re.compile(r"""t([12])\.("[^"]+"|[^,()&"']+)"""), re.compile(r""""[^"]*"|'[^']*'|[^,()&"']+""")
+_JOINED = re.compile(r"(\bor\b|\band\b|[&|,;])\W*(?:not\W+)?t[12]\.", re.IGNORECASE)  # the next comparison follows
 _CALLS = {"EQ": "==", "IQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 KEYWORDS = ("and", "or", "not", "in", "between", "is", "missing", "where", "by")
 
@@ -199,7 +203,10 @@ class Parser:
                 hint='pass a text, such as "age >= 20 and sex == F"',
             )
         if len(text) > MAX_LENGTH:
-            raise QuestionError(f"the text has more than {MAX_LENGTH} characters", hint="write a shorter text")
+            raise QuestionError(
+                f"the text of a question or condition has more than {MAX_LENGTH} characters",
+                hint="write a shorter text, or ask several questions",
+            )
         self.text = text
         self._tokens = [Token(str(found.lastgroup), found[0], found.start()) for found in _TOKEN.finditer(text)]
         self._next = 0
@@ -323,7 +330,10 @@ class Parser:
 
     def _row_comparison(self) -> Comparison | ColumnComparison:
         left, sign = self._text_until(*SIGNS), self.advance().text
-        return self._of_rows(_READABLE, left, sign, self._text_until("and"))
+        right = self._text_until("and")
+        if right[:1] not in ("'", '"') and _JOINED.search(right):  # else the rest of the rule would be its value
+            raise self.error_here("expected and between two comparisons")
+        return self._of_rows(_READABLE, left, sign, right)
 
     def _call(self) -> Comparison | ColumnComparison:
         sign = _CALLS.get(self.advance().text, "")
@@ -365,7 +375,7 @@ def parse_condition(text: str) -> Condition:
         return Always()
     condition = parser.condition()
     if parser.current.kind != "end":
-        raise parser.error_here("expected the end, and, or or")
+        raise parser.error_here("expected the end, 'and' or 'or'")
     return condition
 
 
@@ -378,7 +388,8 @@ def parse_rule(text: str) -> list[Comparison | ColumnComparison]:
     try:
         return Parser(text).rule()
     except QuestionError:
-        raise SchemaError(
-            f"the constraint {text!r} cannot be read",
-            hint="write comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
-        ) from None
+        joined = _JOINED.search(text)
+        if joined is not None and joined[1].lower() in ("or", "|"):
+            wrong = f"the constraint {text!r} has {joined[1]!r}, but comparisons can only be joined by and"
+            raise SchemaError(wrong, hint=f"write two constraints, one for each side of {joined[1]!r}") from None
+        raise SchemaError(f"the constraint {text!r} cannot be read", hint=RULE_HINT) from None

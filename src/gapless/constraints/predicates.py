@@ -12,7 +12,7 @@ from gapless.constraints.grammar import SIGNS
 from gapless.errors import SchemaError
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import Boolean, Column, Ordinal, as_text
-from gapless.schema.numeric import TINY, BinnedColumn
+from gapless.schema.numeric import TINY, BinnedColumn, Integer
 from gapless.text import listing
 
 TOLERANCE = 1e-9  # of the narrowest bin: a value this near to an edge counts as the edge
@@ -70,10 +70,8 @@ def cell_of(column: Column, value: object) -> tuple[int, float]:
         position = column.position(_as_day(column, text))
         if not column.contains(np.array([position])).all():
             first, last = column.bounds
-            steps = " in whole steps" if column.has_whole_values else ""
-            raise SchemaError(
-                f"column {column.name!r} has no value {text}", hint=f"use a value from {first} to {last}{steps}"
-            )
+            kind = f"whole number from {first}" if isinstance(column, Integer) else f"{column.kind} from {first}"
+            raise SchemaError(f"column {column.name!r} has no value {text}", hint=f"use a {kind} to {last}")
         return int(column.bin_of(np.array([position]))[0]), position
     return _code_of(column, text), math.nan
 
@@ -96,15 +94,18 @@ def _bin_mask(column: BinnedColumn, sign: str, value: str) -> NDArray[np.bool_]:
     if split.any():
         cut = int(np.flatnonzero(split)[0])
         edges = [column.label(edge) for edge in np.append(lows, highs[-1])[cut : cut + 2]]
-        if sign in ("==", "!="):
-            hint = f"write >= {edges[0]} and {'<' if cut + 1 < len(lows) else '<='} {edges[1]} for the whole bin"
+        is_last = cut + 1 == len(lows)
+        if sign == "==":
+            hint = f"compare it by >= {edges[0]} and by {'<=' if is_last else '<'} {edges[1]} for the whole bin"
+        elif sign == "!=":
+            hint = f"compare it by < {edges[0]} or by {'>' if is_last else '>='} {edges[1]} for all other bins"
         elif position == lows[cut]:
             hint = f"write {'<' if sign == '<=' else '>='} {edges[0]}: a bin includes its lower edge"
         else:
-            finer = "a finer resolution" if column.has_learned_bins else "an edge there in edges = [...]"
-            hint = f"write < or >= with the nearest edges, {' and '.join(edges)}, or declare {finer}"
-        wrong = f"{sign} {value} splits a bin of column {column.name!r} at {value}"
-        raise SchemaError(f"{wrong}, but only edges of bins can be compared", hint=hint)
+            finer = "a finer resolution" if column.has_learned_bins else f"edges with {value} among them"
+            hint = f"compare it by < or >= with an edge, {' or '.join(edges)}, or declare {finer} in the schema"
+        wrong = f"{sign} {value} splits a bin of column {column.name!r}, from {edges[0]} to {edges[1]}"
+        raise SchemaError(f"{wrong}; a comparison must keep each bin whole", hint=hint)
     bins: NDArray[np.bool_] = at_low
     return bins
 

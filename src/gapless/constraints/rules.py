@@ -153,7 +153,7 @@ def parse_constraint(constraint: Constraint, schema: Schema) -> Rule:
             raise SchemaError(
                 f"the constraint {constraint.forbidden!r} is about one row and has a weight, "
                 "which only constraints on two rows, t1 and t2, may have",
-                hint="remove the weight: the model learns how often a single row is like that",
+                hint="remove the weight; the model learns without it how often a row breaks the constraint",
             )
         if terms[0].left.row:  # of t2 alone
             rule = Rule(rule.text, rule.swapped)
@@ -183,5 +183,5 @@ def _check_comparable(column: Column, sign: str, other: Column) -> None:
             return
     raise SchemaError(
         f"columns {column.name!r} and {other.name!r} cannot be compared with {sign}",
-        hint="use two columns of numbers, two of dates with one resolution, or two with the same levels",
+        hint="compare two columns of numbers, two of dates with the same resolution, or two with the same levels",
     )

@@ -8,16 +8,24 @@ from numpy.typing import ArrayLike, NDArray
 from gapless.data.cutting import cut_schema
 from gapless.data.private_table import PrivateTable
 from gapless.data.table import WEIGHT, Table, check_weights
-from gapless.errors import Argument, Call, Hint, ReadError, SchemaError, SealedError
+from gapless.errors import Argument, Call, Hint, ReadError, SchemaError, SealedError, Variable
+from gapless.privacy.budget import RECOMMENDED_BUDGET
 from gapless.schema import Schema
 from gapless.schema.numeric import DEFAULT_BINS, BinnedColumn
 
-READ = Hint("read it with ", Call("gapless.read", ..., Argument("protect", Call("Rows", 1)), Argument("budget", ...)))
-READ_PUBLIC = Hint("read it with ", Call("Table.read", ...), ", if the data are public")
+_DATA, _SCHEMA, _OTHER = Variable("data"), Variable("schema"), Variable("other")
+READ = Hint(
+    "read the data with ",
+    Call("gapless.read", _DATA, _SCHEMA, Argument("protect", Call("Rows", 1)), Argument("budget", RECOMMENDED_BUDGET)),
+)
+READ_PUBLIC = Hint("use ", Call("gapless.Table.read", _DATA, _SCHEMA), ", if the rows are public or synthetic")
 
 
 def check_public(table: object, what: str, *, private: str) -> None:
-    """Refuse what is not a public table; `private` is the hint for a sealed one."""
+    """Refuse what is not a public table; `private` is the hint for a sealed one.
+
+    `what` begins the message and ends with a verb: "patterns() needs", "reference must be".
+    """
     if isinstance(table, Table):
         return
     wrong = f"{what} a public Table, not a {type(table).__name__}"
@@ -39,8 +47,12 @@ def check_private(table: object, what: str, *, public: str = READ) -> None:
 def check_comparable(*schemas: Schema) -> None:
     """Refuse schemas in which the same code can mean different cells."""
     first, *others = ([(column.name, column.cells) for column in schema.columns] for schema in schemas)
-    if any(other != first for other in others):
-        raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
+    for other in others:
+        if other != first:
+            odd = [column[0] for column in (*first, *other) if column not in first or column not in other]
+            which = f"column {odd[0]!r}" if odd else "the order of the columns"
+            wrong = f"the two tables have different schemas: they differ in {which}"
+            raise SchemaError(wrong, hint="read both with the same schema")
 
 
 def to_shared_bins(truth: Table, other: Table) -> tuple[Table, Table]:
@@ -52,8 +64,11 @@ def to_shared_bins(truth: Table, other: Table) -> tuple[Table, Table]:
     for table in (truth, other):
         check_public(
             table,
-            "cells are compared in",
-            private=Hint("compare it with ", Call("compare_private", ..., Argument("spend", ...))),
+            "a comparison of cells needs",
+            private=Hint(
+                "compare it with ",
+                Call("gapless.evaluate.compare_private", Variable("people"), _OTHER, Argument("spend", "5%")),
+            ),
         )
     if truth.weights is not None:
         raise SchemaError(

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import Call, Hint, ModelError, SchemaError
+from gapless.errors import Argument, Call, Hint, ModelError, SchemaError, Variable
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes, Integers, all_trusted, is_trusted
@@ -80,11 +80,12 @@ def check_distributions(schema: Schema, distributions: Sequence[NDArray[np.float
 
 def trusted_model(model: Filler) -> Filler:
     """A copy of a model of this library, without foreign objects: foreign code would see every row."""
-    if not (is_trusted(model) and is_trusted(model.filled)):
+    if not (is_trusted(model) and isinstance(model, Filler) and is_trusted(model.filled)):
         raise ModelError(
-            "this model was neither fitted nor loaded by gapless, and only such models may see private rows",
-            hint=Hint("use ", Call("FromModel", Call("MST")))
-            | Hint("use ", Call("FromModel", Call("load", "people.model"))),
+            f"gaps are filled by a model that gapless fitted or loaded, not by a {type(model).__name__}; "
+            "other code must not see private rows",
+            hint=Hint("pass ", Call("gapless.load", "people.model"))
+            | Hint("pass the result of ", Call("MST().fit", Variable("people"), Argument("spend", "50%"))),
         )
     return type(model).sanitized(model)
 
@@ -93,7 +94,8 @@ def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Seq
     """A copy of a distribution of this library, for the column at `place` given those at `others`."""
     if not all_trusted(filler):
         raise ModelError(
-            "this distribution is not of this library, and no other may see private rows",
+            f"gaps are filled from a distribution that gapless trained, not from a {type(filler).__name__}; "
+            "other code must not see private rows",
             hint="pass a distribution that gapless trained",
         )
     filler = filler.sanitized()  # so that no object that was put into it receives rows

@@ -180,7 +180,7 @@ class PrivateTable(Sealed):
         self, columns: Sequence[str | Sequence[str]], rows: WhichRows
     ) -> tuple[Private[list[Integers], None], list[Private[Integers, L1]]]:
         """All marginals as one sealed value without a distance, and each marginal as a separate value."""
-        check_one_of("choice of rows", rows, ("observed", "extended"), error=SchemaError)
+        check_one_of("rows", rows, ("observed", "extended"), error=SchemaError)
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
         counted_sizes = sizes if rows == "extended" else [column.size for column in self.schema.columns]

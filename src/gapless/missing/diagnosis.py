@@ -38,7 +38,7 @@ from scipy.special import chndtr, gammainccinv
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.workload import Views
-from gapless.errors import BudgetError, Call, Hint, SchemaError
+from gapless.errors import BudgetError, Call, Hint, SchemaError, Variable
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import MCAR, DiscreteGaussian, DiscreteLaplace, Grant, Loss, Spend, for_counts
 from gapless.schema import Column
@@ -57,6 +57,7 @@ MAX_PATTERNS = 64  # that are continued in the next step, or listed
 MAX_CELLS = 12  # of a column in the check: neighbouring cells are merged
 MAX_TABLES = 1500  # of the check: if there are more, a subset is spread evenly over all
 DRAWS = 999
+_FREE = Hint("use ", Call("gapless.missing.patterns", Variable("table")), ", which is free")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def describe_gaps(table: PrivateTable, *, spend: Spend) -> GapReport:
     shared evenly by its counts, all of distance 1 for a row. What is computed from them is free. All noise of the rates
     and the check is fixed before anything is read.
     """
-    check_private(table, "describe_gaps()", public=Hint("use ", Call("patterns", ...), ", which is free"))
+    check_private(table, "describe_gaps()", public=_FREE)
     columns = table.schema.columns
     incomplete = [place for place, column in enumerate(columns) if column.gaps]
     if not incomplete:
@@ -392,13 +393,13 @@ def gap_rates(
         failure: the probability β that some bound is wrong.
         columns: what is assumed of columns: "independent" of each other, or "dependent".
     """
-    check_private(table, "gap_rates()", public=Hint("use ", Call("patterns", ...), ", which is free"))
+    check_private(table, "gap_rates()", public=_FREE)
     checked_number("failure", failure, 0, 1, "()", error=BudgetError, example=1e-6)
     lacking = [column for column in table.schema.columns if column.gaps]
     if not lacking:
         raise SchemaError(
-            "no column of this schema may be missing",
-            hint=Hint("use ", Call("MCAR", {}), ": there is nothing to estimate"),
+            "the schema has may_be_missing = true for no column, so there are no rates to estimate",
+            hint=Hint("use ", Call("MCAR", {}), ", which assumes no gaps"),
         )
     grant = table.ledger.grant(spend, to="gap_rates")
     counts = [table.where(column.name, column.cells[: column.size]).marginal(()) for column in lacking]

@@ -54,13 +54,13 @@ class GapMechanism(ABC):
 
     def mask(self, table: Table, *, seed: int | None = None) -> Flags:
         """Which observed cells become gaps, rows × columns."""
-        check_public(table, "gaps are made in", private=READ_PUBLIC)
+        check_public(table, "making gaps needs", private=READ_PUBLIC)
         schema, reference = table.schema, table if self.reference is None else self.reference
         if isinstance(self.rates, Mapping):
             schema.positions(self.rates)
         if [(c.name, c.size) for c in reference.schema.columns] != [(c.name, c.size) for c in schema.columns]:
             raise SchemaError(
-                "the reference has other columns or cells than the table", hint="read both with the same schema"
+                "reference has other columns or cells than the table", hint="read both with the same schema"
             )
         rng = np.random.default_rng(secrets.randbits(64) if seed is None else whole("seed", seed, error=SchemaError))
         rates = np.array([_rate_of(self.rates, name) for name in schema.names])
@@ -114,7 +114,7 @@ class ValueDrivenGaps(GapMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "rates", checked_rate(self.rates, type(self).__name__))
         if self.reference is not None:
-            check_public(self.reference, "reference is", private=READ_PUBLIC)
+            check_public(self.reference, "reference must be", private=READ_PUBLIC)
 
     @property
     def calibrated_on(self) -> Literal["reference", "table"]:
@@ -178,14 +178,14 @@ class MNAR(ValueDrivenGaps):
     def __post_init__(self) -> None:
         ValueDrivenGaps.__post_init__(self)
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
-        check_one_of("MNAR mechanism", self.how, ("logistic", "self", "quantile"), error=SchemaError)
+        check_one_of("how", self.how, ("logistic", "self", "quantile"), error=SchemaError)
         checked_number("quantile", self.quantile, 0, 0.5, "(]", error=SchemaError, example=0.25)
         highest = max(self.rates.values(), default=0.0) if isinstance(self.rates, Mapping) else self.rates
         if self.how == "quantile" and highest > 2 * self.quantile:
             raise SchemaError(
                 f"a rate of {highest:g} does not fit into two tails of {self.quantile:g}: it must be at most their sum",
                 hint=Hint("pass ", Argument("quantile", min(0.5, highest / 2)), " or more")
-                | Hint("pass a smaller ", Argument("rate")),
+                | Hint("pass a smaller rate"),
             )
 
     def _draw(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:

@@ -15,7 +15,7 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.private_table import WhichRows
-from gapless.errors import Call, Hint, ModelError, SchemaError
+from gapless.errors import Call, Hint, ModelError, SchemaError, Variable
 from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
@@ -174,9 +174,9 @@ class FromModel:
         fitted = is_trusted(self.model) and isinstance(self.model, Filler)
         if isinstance(self.model, type) or not (fitted or hasattr(self.model, "fit")):
             raise ModelError(
-                f"model must be a fitted model or a synthesizer, not {self.model!r}",
-                hint=Hint("use ", Call("FromModel", Call("MST")))
-                | Hint("use ", Call("FromModel", Call("load", "people.model"))),
+                f"model must be a fitted model or a synthesizer, got {self.model!r}",
+                hint=Hint("use ", Call("gapless.missing.FromModel", Call("MST")))
+                | Hint("use ", Call("gapless.missing.FromModel", Call("gapless.load", "people.model"))),
             )
 
     def check(self, schema: Schema) -> None:
@@ -225,13 +225,13 @@ class ImputeFirst:
     def __post_init__(self) -> None:
         if isinstance(self.imputer, Filler):  # its impute() is for public tables
             raise ModelError(
-                f"imputer must be an imputer such as FromModel(…), got {self.imputer!r}",
-                hint=Hint("use ", Call("ImputeFirst", Call("FromModel", ...))),
+                f"imputer must be an imputer, got a fitted model: {self.imputer!r}",
+                hint=Hint("use ", Call("ImputeFirst", Call("gapless.missing.FromModel", Variable("model")))),
             )
         if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
             raise ModelError(
-                f"imputer must be an imputer such as FromMean(), got {self.imputer!r}",
-                hint=Hint("use ", Call("ImputeFirst", Call("FromMean"))),
+                f"imputer must be an imputer, got {self.imputer!r}",
+                hint=Hint("use ", Call("ImputeFirst", Call("gapless.missing.FromMean"))),
             )
         checked_number("share", self.share, 0, 1, "()", error=ModelError, example=0.25)
 
@@ -244,7 +244,8 @@ def _check_fills(*, can_fill: bool) -> None:
     if not can_fill:
         raise ModelError(
             "this model cannot draw the gaps of a row given its observed cells",
-            hint=Hint("use ", Call("FromModel", Call("MST"))) | Hint("use ", Call("FromModel", Call("AIM"))),
+            hint=Hint("use ", Call("gapless.missing.FromModel", Call("MST")))
+            | Hint("use ", Call("gapless.missing.FromModel", Call("AIM"))),
         )
 
 

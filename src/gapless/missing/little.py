@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 
 from gapless.data import Table
 from gapless.data.checks import check_public
-from gapless.errors import Argument, Call, Hint, ModelError
+from gapless.errors import Argument, Call, Hint, ModelError, Variable
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -68,8 +68,12 @@ def little_test(table: Table) -> LittleTest:
     """
     check_public(
         table,
-        "little_test() looks at",
-        private=Hint("use ", Call("describe_gaps", ..., Argument("spend", ...)), ", which has a check for it"),
+        "little_test() needs",
+        private=Hint(
+            "use ",
+            Call("gapless.missing.describe_gaps", Variable("people"), Argument("spend", "5%")),
+            ", which has a check for it",
+        ),
     )
     values, owner = _variables(table)
     observed = np.stack([codes < c.size for codes, c in zip(table.codes, table.schema.columns, strict=True)], axis=1)
@@ -79,8 +83,8 @@ def little_test(table: Table) -> LittleTest:
         return LittleTest(0.0, 0, 1.0, len(groups), len(owner))
     if len(groups) * len(owner) ** 3.0 * MAX_STEPS > _MAX_WORK:
         raise ModelError(
-            f"{len(groups)} patterns of {len(owner)} variables are too many for this test",
-            hint="use fewer columns, or declare fewer levels",
+            f"the table has {len(groups)} patterns of gaps in {len(owner)} variables, too many for this test",
+            hint='select fewer columns, as in table[["age", "income"]], or declare fewer levels',
         )
     mean, covariance = _fit(groups, values, seen)
     statistic, freedom = 0.0, -_inverse(covariance)[1]

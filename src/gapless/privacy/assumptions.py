@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from gapless.errors import Argument, BudgetError, Call, Hint, SchemaError
 from gapless.text import format_rounded_up
@@ -113,7 +113,7 @@ cells of a person are missing
     rates: Rate
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", checked_rate(self.rates, "MissingAtLeast"))
+        object.__setattr__(self, "rates", checked_rate(self.rates, "gapless.privacy.MissingAtLeast"))
 
     @property
     def columns(self) -> Literal["dependent"]:
@@ -135,6 +135,7 @@ cells of a person are missing
 
 Assumption: TypeAlias = MCAR | MissingAtLeast
 
+_NAMES = ("gapless.privacy.MissingAtLeast", "MCAR")  # for hints
 _UNSEEN = "nobody outside knows which cells of a person are missing"
 
 
@@ -142,8 +143,9 @@ def check_assumption(assumption: object) -> None:
     """Refuse an object that is not an assumption about gaps."""
     if not isinstance(assumption, MCAR | MissingAtLeast):
         raise BudgetError(
-            f"{assumption!r} is no assumption about gaps, such as MCAR or MissingAtLeast",
-            hint=Hint("pass ", Call("MCAR", {"income": 0.2})),
+            f"an assumption about gaps must be an MCAR or a MissingAtLeast, got {assumption!r}",
+            hint=Hint("pass ", Call("MCAR", {"income": 0.2}))
+            | Hint("pass ", Call("gapless.privacy.MissingAtLeast", {"income": 0.1})),
         )
 
 
@@ -165,7 +167,7 @@ def named_rates(assumption: Assumption) -> Mapping[str, float]:
     if not isinstance(assumption.rates, Mapping):
         raise BudgetError(
             "a ledger needs a rate for each column, because it does not know which columns may be missing",
-            hint=Hint("name the columns: ", Call("MCAR", {"income": 0.2})),
+            hint=Hint("name the columns: ", Call(_NAMES[isinstance(assumption, MCAR)], {"income": 0.2})),
         )
     if always := [column for column, rate in assumption.rates.items() if rate == 1]:
         raise BudgetError(
@@ -197,11 +199,15 @@ def from_dict(content: Mapping[str, Any]) -> Assumption:
 def checked_rate(rate: Any, name: str) -> Rate:
     """A probability of gaps, or one for each column, as plain numbers."""
     if isinstance(rate, Mapping) and all(isinstance(column, str) for column in rate):
-        return {column: float(cast("float", checked_rate(rate[column], name))) for column in sorted(rate)}
+        return {column: _checked_probability(rate[column], name, f" of {column!r}") for column in sorted(rate)}
+    return _checked_probability(rate, name, "")
+
+
+def _checked_probability(rate: Any, name: str, of: str) -> float:
     if not (is_number(rate) and 0 <= rate <= 1):
         raise SchemaError(
-            f"a rate must be a number from 0 to 1, got {rate!r}",
-            hint=Hint("pass probabilities of a gap: ", Call(name, {"income": 0.2})),
+            f"the rate{of} must be a number from 0 to 1, got {rate!r}",
+            hint=Hint("pass the probability of a gap by the name of the column: ", Call(name, {"income": 0.2})),
         )
     return float(rate)
 

@@ -45,10 +45,12 @@ VERSION = 2
 _NUMBER_KINDS = "iufb"  # of numpy's types, those of numbers
 _NUMBER_TYPE = re.compile(rf"[<>=|][{_NUMBER_KINDS}]\d{{1,2}}")
 _COMPARED_FIELDS = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together")  # of an entry
-_CONTINUE_HINT = "run the same call as before on the same machine, or start a new run with another journal"
-_RESTORE_HINT = (
-    "restore the latest copy of this journal, or start a new run with another one; what was charged stays spent"
+_START_AGAIN = (
+    "start again with another output name (in Python: another journal file); this pays again, and what was charged "
+    "stays spent"
 )
+_CONTINUE_HINT = f"repeat the call that started it, on the same machine, or {_START_AGAIN}"
+_RESTORE_HINT = f"put the latest copy of this file back, or {_START_AGAIN}"
 
 
 class JournalFile:
@@ -67,7 +69,7 @@ class JournalFile:
             return read_descriptor(self._descriptor, MAX_BYTES)
         except ValueError:
             wrong = f"{self.path} is larger than {MAX_BYTES >> 30} GB, the limit for the journal of a run"
-            raise ReadError(wrong, hint="use a new file as the journal of each run") from None
+            raise ReadError(wrong, hint=_START_AGAIN) from None
 
     def flush(self) -> None:
         """Flush the content to the disk."""
@@ -116,7 +118,7 @@ class JournalFile:
         """The error for a journal whose run has ended."""
         return ReadError(
             f"cannot write {self.path}: its run has ended, or is in another process",
-            hint="start a new run, or release everything in the process that opened the journal",
+            hint="release everything inside the with block that opened the journal, in the same process",
         )
 
     @property
@@ -182,7 +184,12 @@ class Journal:
         charged = [entry for entry in ledger.entries if entry.run == self.run]
         self._batches = [list(batch) for _, batch in groupby(charged, key=lambda entry: entry.batch)]
         if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
-            raise ReadError(f"{file.path} has answers without an entry in the ledger", hint=_RESTORE_HINT)
+            raise ReadError(
+                f"{file.path} has answers that the ledger {ledger.given_path} does not record: the ledger is an old copy, or "
+                "the journal was changed",
+                hint="put the latest copy of the ledger and its .seal and .runs files back; if the journal was "
+                "changed, put its latest copy back",
+            )
         self._batches_done = 0
         self.is_resumed = bool(self._batches)
         # Written with the first charge. Before it there is nothing to resume.
@@ -270,7 +277,7 @@ class Journal:
             raise ReadError(
                 f"{self._file.path} is not the latest journal of its run: the run was continued from another copy, or "
                 "the file was changed",
-                hint="use the latest copy, or start a new run with the rest of the budget",
+                hint=_RESTORE_HINT,
             )
 
     def _advance(self) -> None:
@@ -281,8 +288,8 @@ class Journal:
         if not advance(self.ledger.path, self.run, before=self._state, after=after):
             self.end()
             raise ReadError(
-                f"{self._file.path} was continued from another copy of it",
-                hint="use that copy, or start a new run with the rest of the budget",
+                f"{self._file.path} is an old copy: another process continued the run from another copy meanwhile",
+                hint=_RESTORE_HINT,
             )
         self._state = after
 
@@ -364,7 +371,7 @@ def _read_lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list
         start, written = header.removesuffix("}").encode(), text.rstrip(b"\0")  # zeros come from a power failure
         is_journal = start.startswith(written) or written.startswith(start)  # the token of the run follows
     if not is_journal:
-        raise ReadError(f"{file.path} is not a journal", hint="choose a path at which there is no file")
+        raise ReadError(f"{file.path} is not a journal", hint="choose the path of a journal, or of a new file")
     if lines and {name: lines[0].get(name) for name in head} != json.loads(header):
         raise ReadError(f"{file.path} was started under another ledger, or by another call", hint=_CONTINUE_HINT)
     return content, lines

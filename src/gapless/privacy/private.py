@@ -34,7 +34,7 @@ class _Distance:
     def __post_init__(self) -> None:
         if not 0 < self.at_most < math.inf:
             problem = f"at_most of {type(self).__name__} must be finite and above 0, got {self.at_most}"
-            raise BudgetError(problem, hint="pass a positive number")
+            raise BudgetError(problem, hint="pass a finite number above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _refuse(attempt: str) -> Callable[..., NoReturn]:
     def refuse(self: object, *_: object, **__: object) -> NoReturn:
         raise SealedError(
             f"{type(self).__name__}: {attempt} would reveal private data",
-            hint=Hint("release something from it: ", Call("Independent().fit", ..., Argument("spend", ...))),
+            hint=Hint("release something from the table: ", Call("people.ask", Call("Count"), Argument("spend", "1%"))),
         )
 
     return refuse
@@ -150,7 +150,7 @@ class Private(Sealed, Generic[T_co, D_co]):
         if key is not self.__key:
             raise SealedError(
                 "this value belongs to another ledger, which has to pay for it",
-                hint=Hint("pass a ", Argument("spend"), " from the ledger of the table that the value came from"),
+                hint="release it with a grant from the ledger of the table that it was computed from",
             )
 
     def _open(self, key: Key) -> T_co:

@@ -99,6 +99,6 @@ def _last_state(descriptor: int, path: Path, run: str) -> RunState:
     except (ValueError, TypeError, KeyError):
         raise LedgerError(
             f"{path} was changed, and it records how far interrupted runs have come",
-            hint="restore the file from a backup; until then no run under this ledger can be resumed",
+            hint="restore the file from a backup; if no interrupted run is left to be resumed, remove it",
         ) from None
     return state

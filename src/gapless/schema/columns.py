@@ -67,7 +67,7 @@ class MissingCode:
             wrong = f"a missing code must be a text or a number, got {self.code!r}"
             raise SchemaError(wrong, hint='write missing = ["NA", -9]')
         object.__setattr__(self, "code", as_text(self.code))
-        check_one_of("kind of missing", self.kind, (*GAP_KINDS, "not-applicable"), error=SchemaError)
+        check_one_of("kind", self.kind, (*GAP_KINDS, "not-applicable"), error=SchemaError)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from gapless.data.filling import RowRandomness, fill_given
 from gapless.data.table import write_frames
 from gapless.draw.page import Html
 from gapless.draw.ring import MOST_LINES, Edge, legend_kinds, legend_text, ring
-from gapless.errors import Argument, Call, Hint, ModelError
+from gapless.errors import Argument, Call, Hint, ModelError, Variable
 from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal, Product
 from gapless.model.graphical import GraphicalModel
@@ -359,10 +359,10 @@ class FittedModel:
 
         To fill a private table, pass `ImputeFirst(FromModel(model))` to a synthesizer.
         """
-        private = Call("ImputeFirst", Call("FromModel", ...))
+        private = Call("ImputeFirst", Call("gapless.missing.FromModel", Variable("model")))
         check_public(
             table,
-            "impute() fills",
+            "impute() needs",
             private=Hint("pass ", Argument("missing", private), " to fill a private table unseen"),
         )
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:

@@ -121,7 +121,7 @@ def to_weightable(table: object, fake: object, what: str) -> tuple[PrivateTable,
 
 def public_rows(fake: object, what: str) -> Table:
     """A public table with rows; everything else is refused."""
-    check_public(fake, f"{what} weights", private="pass a public table, such as a sample")
+    check_public(fake, f"{what}: the rows to weight must be", private="pass a public table, such as a sample")
     assert isinstance(fake, Table)  # noqa: S101 for mypy: checked above
     if not fake.rows:
         raise ModelError(f"{what}: the table to weight has no rows", hint="pass a table with at least one row")

@@ -98,7 +98,7 @@ def _observed(table: Table, column: str, weights: ArrayLike | None) -> tuple[Flo
 def _mass(table: Table, weights: ArrayLike | None) -> Floats:
     check_public(
         table,
-        "weighted estimates are of",
+        "a weighted estimate needs",
         private=Hint("use ", Call("table.ask", Call("Mean", ...), Argument("spend", ...))),
     )
     checked = given_weights(table, weights)
@@ -143,7 +143,7 @@ class Posterior:
 
     def predict(self, table: Table) -> Floats:
         """Return, for each row of a public table, the posterior mean of the label, or of its positive probability."""
-        check_public(table, "a posterior predicts", private="pass a public table, such as a sample")
+        check_public(table, "a posterior needs", private="pass a public table, such as a sample")
         rest, points = _predictors(table, self.label)
         if _names(rest, points) != self.names:
             raise SchemaError(
@@ -194,7 +194,7 @@ def weighted_posterior(
 
     References: [IW] §3.1; Bissiri, Holmes, Walker 2016.
     """
-    check_public(table, "a weighted posterior is of", private="pass a public table, such as a sample with its weights")
+    check_public(table, "a weighted posterior needs", private="pass a public table, such as a sample with its weights")
     draws, seed = whole("draws", draws, error=ModelError, least=1), whole("seed", seed, error=ModelError)
     checked_number("prior_std", prior_std, 0, np.inf, "(]", error=ModelError, example=10)
     checked = given_weights(table, weights)

@@ -1,6 +1,7 @@
 """A hint names arguments: each exists, Python and the command line have their own forms, and both can be followed."""
 
 import ast
+import functools
 import inspect
 import re
 from importlib import import_module
@@ -14,7 +15,7 @@ from gapless import data, evaluate, missing, privacy, query, synth, weights
 from gapless.cli.app import app
 from gapless.cli.hints import ARGUMENTS, CALLS, OPTIONS, TREATMENTS, to_cli_hint
 from gapless.data import neighbors, sums, training
-from gapless.errors import Argument, Call, Hint
+from gapless.errors import Argument, Call, Hint, Variable
 from gapless.model.marginal import Measurement
 from gapless.privacy.smooth import SmoothCauchy
 from gapless.synth.fitted import FittedModel
@@ -69,9 +70,9 @@ INTERNAL = (Measurement, SmoothCauchy, privacy.PrivateTraining, privacy.TeacherV
 
 # Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
 ONLY_IN_PYTHON = """
-data.checks: read it with Table.read(…), if the data are public
-data.checks: read it with gapless.read(…, protect=Rows(1), budget=…)
-data.filling: use FromModel(MST()), or use FromModel(load("people.model"))
+data.checks: read the data with gapless.read(data, schema, protect=Rows(1), budget=Budget(epsilon=1.0, delta=1e-6))
+data.checks: use gapless.Table.read(data, schema), if the rows are public or synthetic
+data.filling: pass gapless.load("people.model"), or pass the result of MST().fit(people, spend="50%")
 data.io.reading: pass Schema.read("people.toml")
 data.private_table: ask gapless.Mean("income"), or read text with gapless.parse_question("mean(income)")
 data.private_table: ask gapless.Mean("income"), or several questions
@@ -87,18 +88,18 @@ evaluate.private_comparison: use compare(…), if the truth is public
 evaluate.tasks: pass labels=["?"]
 evaluate.tasks: pass labels=[…, "?"]
 inference.pooling: pass model.copies(20)
-missing.diagnosis: use MCAR({}): there is nothing to estimate
-missing.diagnosis: use patterns(…), which is free
-missing.imputers: use FromModel(MST()), or use FromModel(AIM())
-missing.imputers: use FromModel(MST()), or use FromModel(load("people.model"))
-missing.imputers: use ImputeFirst(FromMean())
-missing.imputers: use ImputeFirst(FromModel(…))
-missing.little: use describe_gaps(…, spend=…), which has a check for it
+missing.diagnosis: use MCAR({}), which assumes no gaps
+missing.diagnosis: use gapless.missing.patterns(table), which is free
+missing.imputers: use ImputeFirst(gapless.missing.FromMean())
+missing.imputers: use ImputeFirst(gapless.missing.FromModel(model))
+missing.imputers: use gapless.missing.FromModel(MST()), or use gapless.missing.FromModel(AIM())
+missing.imputers: use gapless.missing.FromModel(MST()), or use gapless.missing.FromModel(gapless.load("people.model"))
+missing.little: use gapless.missing.describe_gaps(people, spend="5%"), which has a check for it
 model.marginal: pass finite counts, and noise_std= of 0 or more
 privacy.assumptions: pass columns="independent", or pass columns="dependent"
 privacy.assumptions: pass failure=0.0 if the rates are public
 privacy.budget: pass Rows(1), or the largest number of rows that one person has
-privacy.private: release something from it: Independent().fit(…, spend=…)
+privacy.private: release something from the table: people.ask(Count(), spend="1%")
 privacy.sgd: pass numbers="?"
 privacy.smooth: pass exponent=2.25
 privacy.teachers: pass teachers="?" and the shape of the program's answers
@@ -118,7 +119,7 @@ weights.weighted_learners: use table.ask(Mean(…), spend=…)
 """
 
 
-NAMES = {"Hint": Hint, "Argument": Argument, "Call": Call}
+NAMES = {"Hint": Hint, "Argument": Argument, "Call": Call, "Variable": Variable}
 
 
 class Fixed(ast.NodeTransformer):
@@ -133,7 +134,7 @@ class Fixed(ast.NodeTransformer):
         return ast.Constant("?")
 
     def visit_Name(self, node):
-        known = isinstance(getattr(self.module, node.id, None), Argument | Call | Hint)
+        known = isinstance(getattr(self.module, node.id, None), Argument | Call | Hint | Variable)
         return node if known else ast.Constant("?")
 
     def visit_JoinedStr(self, node):
@@ -210,7 +211,7 @@ def found(name):
     """What a call in a hint calls."""
     first, *rest = name.replace("()", "").split(".")
     if first == "gapless":
-        return getattr(gl, rest[0])
+        return functools.reduce(getattr, rest, gl)
     if rest == ["ledger", "share"]:
         return gl.Ledger.share
     owner = INSTANCES.get(first) or next(getattr(module, first) for module in MODULES if hasattr(module, first))
@@ -349,8 +350,8 @@ def test_the_tables_of_the_command_line_are_about_arguments_and_calls_that_there
             "pass --query 'select age from people'",
         ),
         (
-            Hint("assume ", Call("MissingAtLeast", {"income": 0.2, "age": 0.1})),
-            'assume MissingAtLeast({"income": 0.2, "age": 0.1})',
+            Hint("assume ", Call("gapless.privacy.MissingAtLeast", {"income": 0.2, "age": 0.1})),
+            'assume gapless.privacy.MissingAtLeast({"income": 0.2, "age": 0.1})',
             "assume --missing-at-least income=0.2 --missing-at-least age=0.1",
         ),
         (
@@ -379,4 +380,4 @@ def test_an_argument_whose_name_varies_has_both_forms_too():
     assert to_cli_hint(caught.value.hint) == "pass --on age"
     with pytest.raises(gl.errors.SchemaError) as caught:
         gl.privacy.MissingAtLeast({"income": 2})
-    assert to_cli_hint(caught.value.hint).endswith("pass probabilities of a gap: --missing-at-least income=0.2")
+    assert to_cli_hint(caught.value.hint).endswith(": --missing-at-least income=0.2")

@@ -83,7 +83,7 @@ def test_rules_that_forbid_rows_alike_are_not_enforced(rule):
     [
         ("age is young", "cannot be read"),
         ("t1.agee < 15", "no column 'agee'"),
-        ("t1.age < 20", "splits a bin of column 'age' at 20"),
+        ("t1.age < 20", "splits a bin of column 'age'"),
         ("t1.age == 20", "splits a bin"),
         ("t1.town < 'B'", "has no order"),
         ("t1.town == 'C'", "has no cell 'C'"),
@@ -159,7 +159,7 @@ def test_contradictions_are_found_exactly(rules):
 
 def test_refuses_contradictions_when_the_table_is_read(tmp_path):
     with pytest.raises(
-        gl.errors.SchemaError, match=r"leave no possible row\n  Try: remove one of the constraints that contradict"
+        gl.errors.SchemaError, match=r"forbid every row\n  Try: remove one of the constraints that contradict"
     ):
         private(people(10), schema("t1.town == 'A'", "t1.town == 'B'"), tmp_path)
     assert not list(tmp_path.iterdir())
@@ -201,7 +201,7 @@ def test_rules_that_would_have_to_be_tried_for_years_are_tried_up_to_a_limit(mon
     schema = gl.Schema("t", pigeons, constraints=[Constraint(rule) for rule in rules])
     assert possible_cells(schema) is None
     monkeypatch.undo()
-    with pytest.raises(gl.errors.SchemaError, match="the constraints leave no possible row"):
+    with pytest.raises(gl.errors.SchemaError, match="the constraints of the schema forbid every row"):
         possible_cells(schema)
 
 

@@ -57,7 +57,7 @@ UNREADABLE = {
     "age >=": "expected a value",
     "age = 20": "Try: write == to compare",
     "age >= 20 and": "expected a column",
-    "age >= 20 children == 2": "expected the end, and, or or, found 'children'",
+    "age >= 20 children == 2": "expected the end, 'and' or 'or', found 'children'",
     "(age >= 20": "expected ')'",
     "age >= 20)": "found ')'",
     "20 <= age": "expected a column",
@@ -128,3 +128,16 @@ def test_rules_are_read(text, comparisons):
 def test_refuses_texts_that_are_not_rules(text):
     with pytest.raises(SchemaError, match="cannot be read"):
         parse_rule(text)
+
+
+@pytest.mark.parametrize("joined", ["or", "OR", "|", "||"])
+def test_a_rule_has_no_or(joined):
+    with pytest.raises(SchemaError, match=r"has '.*', but comparisons can only be joined by and\n  Try: write two"):
+        parse_rule(f"t1.age < 15 {joined} t1.sex == 'F'")
+
+
+@pytest.mark.parametrize("joined", ["&", "AND", ",", "and not"])
+def test_comparisons_of_a_rule_are_joined_by_and_alone(joined):
+    with pytest.raises(SchemaError, match=r"cannot be read\n  Try: write t1\. before each column"):
+        parse_rule(f"t1.age < 15 {joined} t1.sex == 'F'")
+    assert len(parse_rule(f"t1.q == 'x {joined} t1.y' and t1.sex == 'F'")) == 2

@@ -55,7 +55,7 @@ def test_distances_are_whole_numbers_and_other_columns_differ_or_not():
         ({"on": "size"}, "is not a list of columns"),
         ({"on": ()}, "no column to compare"),
         ({"on": ("size",), "neighbors": 2}, 'scheme = "nearest" takes 1 neighbor'),
-        ({"on": ("size",), "scheme": "median"}, "no scheme called 'median'"),
+        ({"on": ("size",), "scheme": "median"}, "scheme = 'median', but scheme must be one of"),
         ({"on": ("size",), "cover": ("sex",)}, "which is not matched on"),
     ],
 )

@@ -265,9 +265,15 @@ def test_only_a_model_of_ours_is_taken_to_fill_gaps(kind, table):
     spy = kind()
     with pytest.raises(gl.errors.ModelError, match="must be a fitted model"):
         gl.missing.FromModel(spy)
-    with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
+    with pytest.raises(gl.errors.ModelError, match="a model that gapless fitted or loaded"):
         table.fill_given(spy)
     assert not spy.seen
+
+
+@pytest.mark.parametrize("given", [gl.MST(), gl.missing.FromModel(gl.MST()), "people.model", gl.MST])
+def test_what_is_no_fitted_model_does_not_fill_gaps(given, table):
+    with pytest.raises(gl.errors.ModelError, match=r'gapless fitted or loaded, not by a \w+; .*\n  Try: pass gapless.load'):
+        table.fill_given(given)
 
 
 def test_no_part_of_a_model_that_fills_gaps_is_foreign(table, tmp_path):
@@ -275,9 +281,9 @@ def test_no_part_of_a_model_that_fills_gaps_is_foreign(table, tmp_path):
     changed = replace(model, filled=spy)
     subclass = SpyModel(model.schema, model.filled, model.gapped, model.total, model.facts)
     for planted in (changed, subclass):
-        with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
+        with pytest.raises(gl.errors.ModelError, match="a model that gapless fitted or loaded"):
             table.fill_given(planted)
-    with fixed_noise(1), pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
+    with fixed_noise(1), pytest.raises(gl.errors.ModelError, match="a model that gapless fitted or loaded"):
         gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(changed))).fit(table, spend=table.ledger.left)
     assert not spy.seen
     assert not table.ledger.entries
@@ -337,7 +343,7 @@ def test_checks_the_result_of_a_foreign_synthesizer(table):
         def fit(self, table, *, spend):
             return spy
 
-    with pytest.raises(gl.errors.ModelError, match="neither fitted nor loaded by gapless"):
+    with pytest.raises(gl.errors.ModelError, match="a model that gapless fitted or loaded"):
         gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(Planted()))).fit(table, spend=table.ledger.left)
     assert not spy.seen
 

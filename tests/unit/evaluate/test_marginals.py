@@ -181,7 +181,7 @@ def test_wrong_arguments_are_refused(tmp_path):
         with pytest.raises(gl.errors.SealedError, match="a public Table, not a PrivateTable"):
             metric(sealed, a)
         with pytest.raises(
-            gl.errors.ReadError, match=r"a public Table, not a DataFrame\n  Try: read it with Table.read\("
+            gl.errors.ReadError, match=r"a public Table, not a DataFrame\n  Try: use gapless.Table.read\("
         ):
             metric(pl.DataFrame({"x0": ["a"]}), a)
     for slip in ({"k": 1.5}, {"k": 0}, {"k": 6}, {"most_sets": 2.5}):

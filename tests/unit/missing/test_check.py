@@ -144,7 +144,7 @@ def test_a_sealed_table_shows_no_patterns(tmp_path):
         ledger=tmp_path / "t.ledger",
         budget=gl.Budget(1.0, 0),
     )
-    with pytest.raises(gl.errors.SealedError, match="looks at a public Table, not a PrivateTable"):
+    with pytest.raises(gl.errors.SealedError, match="needs a public Table, not a PrivateTable"):
         gl.missing.patterns(private)
 
 

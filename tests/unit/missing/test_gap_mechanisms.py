@@ -134,13 +134,13 @@ def test_an_empty_table_and_columns_of_one_level(kind):
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: gl.MCAR(1.5), "a rate must be a number from 0 to 1, got 1.5"),
-        (lambda: gl.MCAR(True), "a rate must be .*, got True"),
-        (lambda: gl.MCAR({"a": "x"}), "a rate must be .*, got 'x'"),
+        (lambda: gl.MCAR(1.5), "the rate must be a number from 0 to 1, got 1.5"),
+        (lambda: gl.MCAR(True), "the rate must be .*, got True"),
+        (lambda: gl.MCAR({"a": "x"}), "the rate of 'a' must be .*, got 'x'"),
         (lambda: gl.MCAR(0.1, columns="both"), "columns must be .*, got 'both'"),
         (lambda: gl.MAR(0.1, observed=1.0), "observed = 1.0"),
         (lambda: gl.MAR(0.1, observed="age"), "observed = 'age'"),
-        (lambda: gl.MNAR(0.1, how="odd"), "no MNAR mechanism called 'odd'"),
+        (lambda: gl.MNAR(0.1, how="odd"), "how = 'odd', but how must be one of"),
         (lambda: gl.MNAR(0.1, quantile=0.6), "quantile = 0.6"),
         (lambda: gl.MNAR(0.6, how="quantile"), "does not fit into two tails"),
         (lambda: gl.MCAR({"agee": 0.1}).mask(people()), "no column 'agee'"),
@@ -158,9 +158,9 @@ def test_refuses_wrong_parameters(make, match):
 
 def test_a_private_table_gets_no_gaps(tmp_path):
     sealed = private([("a",)], gl.Schema("t", [gl.Categorical("x", ["a"])]), tmp_path)
-    with pytest.raises(gl.errors.SealedError, match="gaps are made in a public Table, not a PrivateTable"):
+    with pytest.raises(gl.errors.SealedError, match="making gaps needs a public Table, not a PrivateTable"):
         gl.MCAR(0.1).apply(sealed)
-    with pytest.raises(gl.errors.SealedError, match="reference is a public Table"):
+    with pytest.raises(gl.errors.SealedError, match="reference must be a public Table"):
         gl.MAR(0.1, reference=sealed)
 
 
@@ -172,7 +172,7 @@ def test_refuses_objects_that_are_not_tables_with_a_hint_to_read_them():
         lambda: gl.missing.patterns("x"),
         lambda: gl.missing.little_test("x"),
     ):
-        with pytest.raises(gl.errors.ReadError, match=r"a public Table, not a str\n  Try: read it with Table\.read\("):
+        with pytest.raises(gl.errors.ReadError, match=r"a public Table, not a str\n  Try: use gapless\.Table\.read\("):
             make()
 
 

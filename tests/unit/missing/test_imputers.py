@@ -73,8 +73,8 @@ def test_a_share_that_leaves_nothing_is_refused(wrong):
 @pytest.mark.parametrize("wrong", [gl.missing.FromMean, "mean", None])
 def test_refuses_other_objects_as_imputers(wrong):
     with pytest.raises(
-        ModelError, match=r"an imputer such as FromMean\(\), got .*\n  Try: use ImputeFirst\(FromMean\(\)\)"
+        ModelError, match=r"must be an imputer, got .*\n  Try: use ImputeFirst\(gapless.missing.FromMean\(\)\)"
     ):
         gl.ImputeFirst(wrong)
-    with pytest.raises(ModelError, match=r"use FromModel\(MST\(\)\)"):
+    with pytest.raises(ModelError, match=r"use gapless.missing.FromModel\(MST\(\)\)"):
         gl.missing.FromModel(wrong)

@@ -11,7 +11,7 @@ from gapless.privacy.assumptions import check_assumption, expand_rates, from_dic
 
 def test_only_an_assumption_is_one():
     for wrong in (0.2, {"a": 0.2}, None, gl.MCAR):
-        with pytest.raises(BudgetError, match="is no assumption about gaps"):
+        with pytest.raises(BudgetError, match="an assumption about gaps must be"):
             check_assumption(wrong)
     with pytest.raises(BudgetError, match="a ledger needs a rate for each column"):
         named_rates(gl.MCAR(0.2))
@@ -20,7 +20,7 @@ def test_only_an_assumption_is_one():
 @pytest.mark.parametrize("kind", [gl.MCAR, gl.privacy.MissingAtLeast])
 @pytest.mark.parametrize("rates", [{"a": 1.1}, {"a": -0.1}, {"a": True}, {"a": "0.2"}, {3: 0.2}, 1.5, None, math.nan])
 def test_rates_are_probabilities(kind, rates):
-    with pytest.raises(gl.errors.SchemaError, match="Try: pass probabilities of a gap"):
+    with pytest.raises(gl.errors.SchemaError, match="Try: pass the probability of a gap"):
         kind(rates)
 
 

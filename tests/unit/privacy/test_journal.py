@@ -258,7 +258,7 @@ def test_of_two_copies_that_are_continued_at_once_one_returns_an_answer(table, t
 
     with (
         mock.patch.object(Journal, "write_answers", late),
-        pytest.raises(gl.errors.ReadError, match="was continued from another copy"),
+        pytest.raises(gl.errors.ReadError, match="is an old copy: another process continued"),
     ):
         ask(table, tmp_path / "run")
     with pytest.raises(gl.errors.ReadError, match="is not the latest journal of its run"):
@@ -468,7 +468,7 @@ def test_answers_without_a_charge_are_refused(table, tmp_path):
         text.replace(f'"run": "{table.ledger.entries[0].run}"', '"run": "another"'),
     ):
         (tmp_path / "run").write_text(forged)
-        with pytest.raises(gl.errors.ReadError, match=r"without an entry in the ledger|is not the latest journal"):
+        with pytest.raises(gl.errors.ReadError, match=r"does not record|is not the latest journal"):
             fit("independent", table, tmp_path / "run")
     assert len({entry.batch for entry in table.ledger.entries}) == 1
 
@@ -742,7 +742,7 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
     fit("independent", other, tmp_path / "other")
     text = (tmp_path / "run").read_text().replace(table.ledger.identity, other.ledger.identity)
     (tmp_path / "run").write_text(text)
-    with pytest.raises(gl.errors.ReadError, match="without an entry in the ledger"):
+    with pytest.raises(gl.errors.ReadError, match="has answers that the ledger .* does not record: the ledger is an old copy"):
         ask(other, tmp_path / "run")
 
 

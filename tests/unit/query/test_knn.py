@@ -123,7 +123,7 @@ def test_matching_that_makes_no_sense_is_refused():
         (lambda: gl.Knn(on="place"), "a list of column names"),
         (lambda: gl.Knn(on=[]), "no column to compare rows on"),
         (lambda: gl.Knn(on=["place"], neighbors=3), 'scheme = "nearest" takes 1 neighbor'),
-        (lambda: gl.Knn(on=["place"], scheme="median", neighbors=3), "no scheme called 'median'"),
+        (lambda: gl.Knn(on=["place"], scheme="median", neighbors=3), "scheme = 'median', but scheme must be one of"),
         (
             lambda: gl.query.preview(
                 gl.Mean("x", missing=gl.Knn(on=["x"])), PAIRS, budget=gl.Budget(9.0, 0), spend="9%"

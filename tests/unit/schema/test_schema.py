@@ -140,7 +140,7 @@ MALFORMED = {
     ),
     "unknown kind of gap": (
         column('kind="boolean"\nmay_be_missing=true\nmissing=[{code="-8", kind="refusd"}]'),
-        "no kind of missing called 'refusd'",
+        "kind = 'refusd', but kind must be one of",
         "refused",
     ),
     "unknown key of a code": (

@@ -171,7 +171,7 @@ def test_a_rule_against_rows_alike_is_named_as_not_enforced(tmp_path):
 
 def test_rules_that_leave_no_row_are_refused_at_reading(tmp_path):
     rules = ["t1.town == 'A' and t2.loss >= 0", "t1.town == 'B' and t2.loss >= 0", "t1.town == 'C' and t2.loss >= 0"]
-    with pytest.raises(gl.errors.SchemaError, match=r"leave no possible row\n  Try: remove one of the constraints"):
+    with pytest.raises(gl.errors.SchemaError, match=r"forbid every row\n  Try: remove one of the constraints"):
         private(people().with_columns(pl.col("town").fill_null("A")), schema(*rules), tmp_path)
 
 

@@ -296,7 +296,7 @@ def test_values_and_cells(models):
     [
         ({"ages": 5}, r"no column 'ages' in the schema\n  Try: use age"),
         ({"sex": "femal"}, r"column 'sex' has no cell 'femal'\n  Try: use female, male"),
-        ({"age": 100}, r"column 'age' has no value 100\n  Try: use a value from 0 to 99 in whole steps"),
+        ({"age": 100}, r"column 'age' has no value 100\n  Try: use a whole number from 0 to 99"),
         ({"age": 34.5}, r"column 'age' has no value 34.5\n"),
         ({"age": None}, r"column 'age' is compared with 'None', which is not an integer\n  Try: write an integer"),
         ({"age": float("nan")}, r"column 'age' is compared with 'nan', which is not an integer\n"),

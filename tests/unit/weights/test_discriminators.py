@@ -151,7 +151,7 @@ def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(noise, tmp_
 @pytest.mark.parametrize(
     ("method", "wrong"),
     [
-        (gl.weights.LogisticWeights(noise="cauchy"), "no noise called 'cauchy'"),
+        (gl.weights.LogisticWeights(noise="cauchy"), "noise = 'cauchy', but noise must be one of"),
         (gl.weights.LogisticWeights(regularization=0), "regularization = 0"),
         (gl.weights.NoisedWeights(regularization=0), "regularization = 0"),
         (gl.weights.NoisedWeights(largest=float("inf")), "largest = inf"),

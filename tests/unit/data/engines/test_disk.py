@@ -230,7 +230,7 @@ def test_filling_is_refused_before_bins_are_paid_for(tmp_path):
 
 
 def test_engines_that_are_none_and_frames_on_no_disk_are_refused(folder):
-    with pytest.raises(gl.errors.EngineError, match=r"no engine called 'paper'\n  Try"):
+    with pytest.raises(gl.errors.EngineError, match=r"engine = 'paper', but engine must be one of.*\n  Try"):
         opened(folder / "0.parquet", "paper")
     with pytest.raises(
         gl.errors.EngineError, match=r'the engine disk does not read such data, .*\n  Try: pass engine="memory"'

@@ -28,7 +28,7 @@ def test_a_file_is_read_into_memory_unless_another_engine_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("engine", "query", "error", "wrong"),
     [
-        ("tape", None, gl.errors.EngineError, "no engine called 'tape'"),
+        ("tape", None, gl.errors.EngineError, "engine = 'tape', but engine must be one of"),
         ("disk", None, gl.errors.EngineError, "the engine disk does not read such data"),
         (None, "select 1", gl.errors.ReadError, "a query is for a database"),
     ],
