@@ -236,7 +236,7 @@ def test_a_wrong_query_is_refused_before_a_ledger_is_made(query, url, tmp_path):
 
 def test_engines_and_queries_that_do_not_fit_are_refused(url, tmp_path):
     given = {"protect": gl.Rows(1), "budget": BUDGET, "ledger": tmp_path / "x.ledger"}
-    with pytest.raises(gl.errors.EngineError, match="engine = 'postgres', but engine must be one of.*\n  Try"):
+    with pytest.raises(gl.errors.EngineError, match=r"engine = 'postgres', but engine must be one of.*\n  Try"):
         gl.read(url, SCHEMA, query=QUERY, engine="postgres", **given)
     with pytest.raises(gl.errors.EngineError, match="the engine spark does not read such data"):
         gl.read(url, SCHEMA, query=QUERY, engine="spark", **given)

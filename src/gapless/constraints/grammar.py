@@ -43,8 +43,8 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 MAX_LENGTH = 10_000  # characters of a question
 MAX_DEPTH = 50  # nested parentheses
 CONDITION_HINT = (
-    "write a condition such as age >= 20 and sex == F; it may use == != < <= > >=, in (1, 2), between 1 and 2, is missing, "
-    "and, or, not"
+    "write a condition such as age >= 20 and sex == F; it may use == != < <= > >=, in (1, 2), between 1 and 2, is "
+    "missing, and, or, not"
 )
 RULE_HINT = (
     "write t1. before each column, == for equal, and join comparisons with and: t1.age < 15 and t1.married == 'yes'"

@@ -78,7 +78,9 @@ class Patterns:
 
 def patterns(table: Table, *, most: int = 12) -> Patterns:
     """Describe the gaps of a table that you are allowed to look at."""
-    check_public(table, "patterns() needs", private="run `gapless check` on the file, if you hold the data: it shows their gaps")
+    check_public(
+        table, "patterns() needs", private="run `gapless check` on the file, if you hold the data: it shows their gaps"
+    )
     most = whole("most", most, error=SchemaError, least=1)
     gaps = [codes >= column.size for codes, column in zip(table.codes, table.schema.columns, strict=True)]
     return patterns_of(table.schema.names, gaps, table.rows, most=most)

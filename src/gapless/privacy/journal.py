@@ -185,8 +185,8 @@ class Journal:
         self._batches = [list(batch) for _, batch in groupby(charged, key=lambda entry: entry.batch)]
         if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
             raise ReadError(
-                f"{file.path} has answers that the ledger {ledger.given_path} does not record: the ledger is an old copy, or "
-                "the journal was changed",
+                f"{file.path} has answers that the ledger {ledger.given_path} does not record: the ledger is an old "
+                "copy, or the journal was changed",
                 hint="put the latest copy of the ledger and its .seal and .runs files back; if the journal was "
                 "changed, put its latest copy back",
             )

@@ -272,7 +272,9 @@ def test_only_a_model_of_ours_is_taken_to_fill_gaps(kind, table):
 
 @pytest.mark.parametrize("given", [gl.MST(), gl.missing.FromModel(gl.MST()), "people.model", gl.MST])
 def test_what_is_no_fitted_model_does_not_fill_gaps(given, table):
-    with pytest.raises(gl.errors.ModelError, match=r'gapless fitted or loaded, not by a \w+; .*\n  Try: pass gapless.load'):
+    with pytest.raises(
+        gl.errors.ModelError, match=r"gapless fitted or loaded, not by a \w+; .*\n  Try: pass gapless.load"
+    ):
         table.fill_given(given)
 
 

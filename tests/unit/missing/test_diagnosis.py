@@ -105,7 +105,9 @@ def test_a_report_states_the_detectable_associations(reach, expected):
 def test_only_a_private_table_is_paid_for():
     table = gl.Table.read(people(20), SCHEMA)
     for paid in (gl.missing.describe_gaps, gl.missing.gap_rates):
-        with pytest.raises(gl.errors.SealedError, match=r"takes a PrivateTable, not a Table\n  Try: use gapless.missing.patterns\("):
+        with pytest.raises(
+            gl.errors.SealedError, match=r"takes a PrivateTable, not a Table\n  Try: use gapless.missing.patterns\("
+        ):
             paid(table, spend=gl.Loss(0.1, 2))
         with pytest.raises(gl.errors.SealedError, match=r"not a str\n  Try: read the data with gapless\.read"):
             paid("people.csv", spend=gl.Loss(0.1, 2))

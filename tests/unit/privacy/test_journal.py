@@ -742,7 +742,9 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
     fit("independent", other, tmp_path / "other")
     text = (tmp_path / "run").read_text().replace(table.ledger.identity, other.ledger.identity)
     (tmp_path / "run").write_text(text)
-    with pytest.raises(gl.errors.ReadError, match="has answers that the ledger .* does not record: the ledger is an old copy"):
+    with pytest.raises(
+        gl.errors.ReadError, match=r"has answers that the ledger .* does not record: the ledger is an old copy"
+    ):
         ask(other, tmp_path / "run")
 
 
