@@ -58,13 +58,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        raise ReadError(
-            f"cannot write {path}: {error.strerror or error}",
-            hint="remove files to make space on the disk; the old file is intact"
-            if full
-            else "choose a path that you can write to",
-        ) from None
+        raise _write_error(path, error, otherwise="choose a path that you can write to") from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -88,13 +82,19 @@ def _make_temporary_folder(path: Path) -> Path:
     """Make a folder beside the path to write in; refuse a ledger or its seal, which nothing may replace."""
     real = path.resolve()
     if (real.exists() and real.suffix == ".seal") or real.with_name(f"{real.name}.seal").exists():
-        raise ReadError(f"{path} is a ledger", hint="choose another name; a ledger must not be overwritten")
+        wrong = f"{path} is a ledger, or the seal of one, and must not be overwritten"
+        raise ReadError(wrong, hint="choose another name for the output")
     try:
         return Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     except OSError as error:
-        raise ReadError(
-            f"cannot write {path}: {error.strerror}", hint="choose a folder that exists and that you can write to"
-        ) from None
+        raise _write_error(path, error, otherwise="choose a folder that exists and that you can write to") from None
+
+
+def _write_error(path: Path, error: OSError, *, otherwise: str) -> ReadError:
+    """The error for a file that cannot be written; `otherwise` is the hint if the disk is not full."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    hint = "remove files to make space on the disk; the old file is intact" if is_full else otherwise
+    return ReadError(f"cannot write {path}: {error.strerror or error}", hint=hint)
 
 
 BINARY = getattr(os, "O_BINARY", 0)  # without it Windows would change line ends
@@ -193,7 +193,7 @@ def read_limited(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
         with path.open("rb") as file:
             return read_rest(file, most)
     except ValueError:
-        hint = "check that the path names the right file"
+        hint = "check the path: a schema, a manifest or the copy of a ledger is much smaller"
         raise ReadError(f"{path} is larger than {most // MEGABYTE} MB, the limit for such files", hint=hint) from None
 
 

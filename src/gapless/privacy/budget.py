@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gapless.errors import Argument, BudgetError, Call, Hint
+from gapless.errors import Argument, BudgetError, Call, Hint, Variable
 from gapless.privacy.assumptions import Assumption, check_assumption
 from gapless.text import format_rounded_up
 from gapless.types import checked_number, is_whole
@@ -52,10 +52,15 @@ class Loss:
             )
 
     def _value_at_this_order(self, other: Loss) -> float:
-        if not isinstance(other, Loss) or other.order != self.order:
+        if not isinstance(other, Loss):
             raise BudgetError(
-                "losses of different Rényi orders cannot be compared or added",
-                hint=Hint("pass a ", Argument("spend"), " from the ledger of the same table"),
+                f"a Loss can be added to a Loss or compared with one, but not with {other!r}",
+                hint=Hint("use ", Call("people.ledger.share", "10%"), ", which is a Loss"),
+            )
+        if other.order != self.order:
+            raise BudgetError(
+                f"losses of different Rényi orders, {self.order:g} and {other.order:g}, cannot be compared or added",
+                hint=Hint("use losses from one ledger, such as ", Call("people.ledger.share", "10%")),
             )
         return other.value
 
@@ -114,7 +119,13 @@ class Budget:
                 raise BudgetError(
                     f"a budget with ground_truth needs delta = 0, got {self.delta:g}: its proof is for pure budgets",
                     hint=Hint("pass ", Argument("delta", 0))
-                    | Hint("leave out ", Argument("ground_truth"), " and call ", Call("ledger.ground_truth", ...)),
+                    | Hint(
+                        "leave out ",
+                        Argument("ground_truth"),
+                        " and call ",
+                        Call("people.ledger.ground_truth", Variable("assumption")),
+                        " after the releases",
+                    ),
                 )
 
     def __str__(self) -> str:
@@ -185,15 +196,15 @@ def percent_of(spend: Spend) -> float:
             percent = math.nan
         if 0 < percent <= 1 and not spend.endswith("%"):
             raise BudgetError(
-                f"a spend of {spend} is ambiguous: it may mean percent, or a part of 1",
+                f"a spend of {spend} is ambiguous: it may mean {spend}% or {100 * percent:g}% of the budget",
                 hint=Hint("pass ", Argument("spend", f"{spend}%"))
                 | Hint("pass ", Argument("spend", f"{100 * percent:g}%")),
             )
         if 0 < percent <= 100:
             return percent
     raise BudgetError(
-        f"a spend must be above 0% and at most 100% of the budget, got {spend!r}",
-        hint=Hint("pass a share such as ", Argument("spend", "50%")),
+        f"a spend must be a percentage above 0% and at most 100% of the budget, got {spend!r}",
+        hint=Hint("pass a percentage, such as ", Argument("spend", "50%")),
     )
 
 
@@ -203,7 +214,7 @@ def share_of(capacity: Loss, spend: Spend) -> Loss:
         return capacity * (percent_of(spend) / 100)
     if spend.order != capacity.order:
         raise BudgetError(
-            "spend is a loss of another ledger, with another Rényi order",
+            f"spend is a loss of Rényi order {spend.order:g}, but the ledger of this table has {capacity.order:g}",
             hint=Hint("pass ", Argument("spend", "50%")) | Hint("pass a loss from the ledger of this table"),
         )
     return spend

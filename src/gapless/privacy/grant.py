@@ -51,7 +51,7 @@ class Grant:
         if not spend.fits_in(self._left):
             raise BudgetError(
                 f"{self.to}: a part of {self._ledger.percent(spend)} of the budget was asked of this grant, "
-                f"but {self._ledger.percent(self._left)} of it is left",
+                f"but only {self._ledger.percent(self._left)} of the budget is left in it",
                 hint=Hint("pass a larger ", Argument("spend")),
             )
         self._left -= spend
@@ -95,7 +95,7 @@ class Grant:
         if not price.total.fits_in(self._left):
             raise BudgetError(
                 f"{self.to}: a release costs {self._ledger.percent(price.total)} of the budget, but "
-                f"{self._ledger.percent(self._left)} of this grant is left",
+                f"only {self._ledger.percent(self._left)} of the budget is left in this grant",
                 hint=Hint("pass a larger ", Argument("spend")),
             )
         numbers = self._charge_once(entries_of(price, to=self.to, noise_name=noise.source_name(source)))
@@ -190,7 +190,7 @@ class Plan:
             if os.getpid() != self._process or type(noise.current()) is not type(self._source):
                 raise BudgetError(
                     "this plan was charged in another process or with another source of noise",
-                    hint="use the plan in the process that made it",
+                    hint="use the plan in the process, and with the source of noise, that it was made with",
                 )
             if len(values) > len(self._waiting):
                 raise BudgetError(

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import BudgetError, Call, Hint
+from gapless.errors import BudgetError, Call, Hint, Variable
 from gapless.privacy.assumptions import Assumption, expand_rates, named_rates
 from gapless.privacy.budget import PURE
 from gapless.types import is_number
@@ -164,7 +164,11 @@ def ground_truth(releases: Iterable[Release], assumption: Assumption) -> float:
         raise BudgetError(
             f"these rates are wrong with probability {named.failure:g}, so no ε holds without a δ",
             hint=Hint("pass public rates")
-            | Hint("use ", Call("ledger.ground_truth", ...), ", which adds the probability to δ"),
+            | Hint(
+                "use ",
+                Call("people.ledger.ground_truth", Variable("assumption")),
+                ", which adds the probability to δ",
+            ),
         )
     return complete_data_loss(sets, named)
 

@@ -71,7 +71,7 @@ class Ledger(LedgerGuarantees):
     def _load(cls, path: Path, gaps: GapRules) -> Ledger:
         ledger_file.check_not_deleted(path)
         if not path.is_file():
-            raise LedgerError(f"there is no ledger {path}", hint="check the path; the ledger of a file is beside it")
+            raise LedgerError(f"there is no ledger {path}", hint="check the path; the ledger of people.csv is people.ledger beside it")
         with ledger_file.locked_ledger(path) as read_lines:
             return cls(path.resolve(), read_lines(ReadPosition()), gaps, path)
 
@@ -101,7 +101,9 @@ class Ledger(LedgerGuarantees):
                 raise promise.refused_unit(ledger, path, protect)
             if stated != given:
                 raise LedgerError(
-                    f"{path} is the ledger of {name} {str(stated)!r}, not {str(given)!r}",
+                    f"{path} is the ledger of a table called {stated!r}, not {given!r}"
+                    if name == "table"
+                    else f"{path} has the budget {str(stated)!r}, not {str(given)!r}",
                     hint=promise.how_to_continue(ledger, name),
                 )
         return ledger
@@ -235,7 +237,8 @@ class Ledger(LedgerGuarantees):
     def check_not_spent(self) -> None:
         """Refuse to continue if nothing is left, up to rounding."""
         if self.left.value < self.capacity.value * 1e-6:
-            raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
+            hint = "use what was released before; nothing more can be released from this table"
+            raise BudgetError("the budget of this table is spent", hint=hint)
 
     def percent(self, loss: Loss) -> str:
         """A loss as a percentage of the whole budget, as text."""
@@ -257,7 +260,7 @@ class Ledger(LedgerGuarantees):
             self.refresh()
             return Grant(self, self._key, recorded_spend, to, journal=journal)  # a part of it may be spent already
         if spend.value <= 0:
-            raise BudgetError(f"{to}: spend must be positive, got 0", hint="pass a share of the budget above 0%")
+            raise BudgetError(f"{to}: spend must be above 0, got 0", hint=Hint("pass a share such as ", Argument("spend", "10%")))
         self.refresh()
         if not spend.fits_in(self.left):
             raise self._overspending_error(spend, to, "spend asks for")
@@ -292,7 +295,7 @@ class Ledger(LedgerGuarantees):
             if self._entries and any(entry.together for entry in entries):
                 raise BudgetError(
                     f"{to}: another process charged a release meanwhile, so this batch is no longer the first",
-                    hint="run it again; its noise is then computed from the rest of the budget",
+                    hint="run the same call again; its noise is then computed from the rest of the budget",
                 )
             cost = self._pricing.cost([(Loss(entry.loss, self.order), entry.columns) for entry in entries])
             if not self._pricing.has_capacity_for(cost):
@@ -318,7 +321,7 @@ class Ledger(LedgerGuarantees):
         except LedgerError as error:
             if not write:
                 raise
-            wrong = f"these entries could not be read again, so they were refused: {error.message}"
+            wrong = f"the new entries of the ledger could not be read again, so they were refused: {error.message}"
             raise LedgerError(wrong, hint=ledger_file.NOT_WRITTEN_HINT) from None
         if write:
             ledger_file.append(self._path, self._seen.end_offset, "".join(lines))

@@ -166,7 +166,7 @@ def check_not_deleted(path: Path) -> None:
     """
     path = path.resolve()
     if seal_of(path).exists() and not path.exists():
-        raise LedgerError(f"{path} has lost its entries: only its seal is there", hint=RESTORE_HINT)
+        raise LedgerError(f"{path} is gone: only its seal, {seal_of(path).name}, is there", hint=RESTORE_HINT)
 
 
 def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def append(path: Path, offset: int, text: str) -> None:
     """Write the seal, then the ledger. After a crash in between, the text is completed from the seal."""
     if offset + len(text.encode()) > MAX_BYTES:
         wrong = f"{path} would exceed {MAX_BYTES // MEGABYTE} MB, so nothing more can be released"
-        raise LedgerError(wrong, hint="use the releases that were paid for")
+        raise LedgerError(wrong, hint="use what was released before")
     seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
     _write_at(seal_of(path), 0, seal.encode())
     _write_at(path, offset, text.encode())
@@ -385,7 +385,7 @@ def parse_header(path: Path, line: str) -> Header:
         if type(version) is int and version != VERSION:
             raise LedgerError(
                 f"{path} is a ledger of version {version}, and this gapless reads version {VERSION}",
-                hint="install a newer gapless" if version > VERSION else "use the gapless that wrote it",
+                hint="install a newer gapless" if version > VERSION else "use the version of gapless that wrote it",
             )
         order = PURE if content["order"] is None else content["order"]
         header = Header(

@@ -58,7 +58,7 @@ def check_distance(distance: object, kind: type[Linf | Smooth | Sampled]) -> Non
     if not isinstance(distance, kind):
         raise BudgetError(
             f"this mechanism needs a value with a bounded {kind.__name__} distance, got {distance}",
-            hint="use Laplace or Gaussian noise for counts, a choice for scores, and training for rows",
+            hint="use Laplace or Gaussian noise for counts, a noisy choice for scores, and private training for rows",
         )
 
 
@@ -66,8 +66,8 @@ def check_not_pure(order: float, mechanism: str) -> None:
     """Refuse a mechanism without a finite pure loss under a pure budget."""
     if order == PURE:
         raise BudgetError(
-            f"{mechanism} has no finite loss under a pure budget",
-            hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger"),
+            f"{mechanism} needs δ above 0, but this ledger has δ = 0: its loss would not be finite",
+            hint="use a method or noise that works with δ = 0, such as mst, or Laplace noise",
         )
 
 
@@ -84,9 +84,10 @@ def _check_positive(name: str, value: float) -> float:
     """The value as a plain float: a subclass of float could be charged as one number and used as another."""
     plain = float(value)
     if not 0 < plain <= LARGEST_SCALE:
+        is_for_less = (plain > LARGEST_SCALE) == (name == "loss")  # a larger loss means less noise
         raise BudgetError(
             f"{name} must be in (0, 2^{math.log2(LARGEST_SCALE):g}], got {plain:g}",
-            hint=Hint("choose another ", Argument("spend")) | Hint("choose another ", Argument("epsilon")),
+            hint=Hint(f"pass a {'smaller' if is_for_less else 'larger'} ", Argument("spend")),
         )
     return plain
 

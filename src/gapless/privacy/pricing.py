@@ -172,5 +172,5 @@ class RenyiFilter(Pricing):
 def normalized_weights(shares: Sequence[float]) -> list[float]:
     """Relative sizes, scaled to mean 1."""
     if not all(isinstance(share, int | float) and 0 < share < math.inf for share in shares):
-        raise BudgetError(f"shares = {list(shares)!r}, but each share must be positive", hint="pass positive numbers")
+        raise BudgetError(f"shares = {list(shares)!r}, but each must be above 0", hint="pass finite numbers above 0")
     return [share * len(shares) / math.fsum(shares) for share in shares]

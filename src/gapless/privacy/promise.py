@@ -194,7 +194,7 @@ def _steps(epsilon: float, changed: int) -> float:
     return math.expm1(changed * epsilon) / math.expm1(epsilon)
 
 
-SPENT = "use the releases that were paid for: the budget of this table is spent"
+SPENT = "use what was released before; the budget of this table is spent"
 HIGH_EPSILON = 1.0
 VERY_HIGH_EPSILON = 10.0
 USUAL_ROWS = 10_000  # assumed where nothing is said
@@ -331,7 +331,7 @@ def _entries(ledger: Ledger) -> Iterator[str]:
 def how_to_continue(ledger: Ledger, name: str) -> str:
     """How to use a ledger after a mistake: never by another ledger, which would be a second budget."""
     if name == "table":
-        return "write the name that the table had before; another table needs another file, with a ledger beside it"
+        return Hint(f"write {ledger.table!r} as its name in the schema, if it is the same table") | Hint("pass another ", Argument("ledger"), " if it is another table")
     if ledger.left.value == 0:
         return SPENT
     if not ledger.entries:

@@ -51,8 +51,8 @@ def check_known_mechanism(mechanism: object, distance: object) -> None:
     """Refuse a release whose loss could not be computed again; by exact type, since a subclass may cost anything."""
     if type(mechanism) not in MECHANISMS.values() or type(distance) not in _DISTANCES:
         raise BudgetError(
-            f"a ledger cannot compute the loss of {type(mechanism).__name__} on a value with a "
-            f"{type(distance).__name__} distance again",
+            f"a ledger has no formula for the loss of {type(mechanism).__name__} on a value with a "
+            f"{type(distance).__name__} distance",
             hint=f"use one of: {', '.join(MECHANISMS)}; add a new one to privacy/registry.py, with its proof",
         )
 

@@ -243,7 +243,7 @@ def least_noise(build: Callable[..., M], loss: Loss, distance: Sampled, most: fl
 
     if not fits(most):
         raise BudgetError(
-            "this spend is too small for training: even the most noise would cost more",
+            "this spend is too small for training: even the largest noise would cost more",
             hint=Hint("pass a larger ", Argument("spend")),
         )
     low, high = math.log(2.0**-10), math.log(most)
@@ -272,8 +272,8 @@ def interpolate_orders(log_moment: Callable[[int], float], order: float) -> floa
     """The loss at any order, rounded up, from a bound on the logarithm of the moment at integer orders."""
     if order > HIGHEST_ORDER:
         raise BudgetError(
-            f"training is accounted for up to the Rényi order {HIGHEST_ORDER}, but this budget has {order:.6g}",
-            hint=Hint("choose a larger ", Argument("epsilon"), " for a new ledger"),
+            f"the loss of training is known up to the Rényi order {HIGHEST_ORDER}, but this budget has {order:.6g}",
+            hint="use a method that measures counts instead, such as mst",
         )
     below = math.floor(order)
     part = order - below

@@ -75,7 +75,7 @@ class SmoothCauchy(RecordedMechanism):
             )
         if not (0 < self.alpha < math.inf and 0 < self.grid < math.inf):
             raise BudgetError(
-                f"alpha and grid must be positive and finite, got {self.alpha} and {self.grid}",
+                f"alpha and grid must be above 0 and finite, got {self.alpha} and {self.grid}",
                 hint="pass two finite numbers above 0",
             )
 
@@ -97,8 +97,8 @@ class SmoothCauchy(RecordedMechanism):
         found = _calibrated(epsilon) if epsilon > LN2 else None
         if found is None:
             raise BudgetError(
-                f"got ε = {epsilon:.4g} for one row, but noise by smooth sensitivity needs more than ln 2 = 0.6931",
-                hint=Hint("use ", Argument("missing", Call("HotDeck", ...)), ", which works at any ε")
+                f"filling gaps from neighbors needs ε above ln 2 = 0.6931 for each row, but this spend gives {epsilon:.4g}",
+                hint=Hint("use ", Argument("missing", Call("HotDeck", Argument("on", ["age", "sex"]))), ", which works at any ε")
                 | Hint("pass a larger ", Argument("spend")),
             )
         exponent, alpha = found

@@ -106,7 +106,7 @@ def check_rates_match_gaps(assumption: Assumption | None, gaps: Mapping[str, Gap
         if column in gaps and assumption.paid.gaps.get(column) != gaps[column].digest:
             raise BudgetError(
                 f"the rate of gaps in {column!r} was estimated under a schema that defines its gaps differently",
-                hint="repeat the estimate with the schema of this ledger",
+                hint="estimate the rates again, on the table as the schema of this ledger reads it",
             )
 
 

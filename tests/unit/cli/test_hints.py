@@ -98,6 +98,8 @@ missing.little: use gapless.missing.describe_gaps(people, spend="5%"), which has
 model.marginal: pass finite counts, and noise_std= of 0 or more
 privacy.assumptions: pass columns="independent", or pass columns="dependent"
 privacy.assumptions: pass failure=0.0 if the rates are public
+privacy.budget: use losses from one ledger, such as people.ledger.share("10%")
+privacy.budget: use people.ledger.share("10%"), which is a Loss
 privacy.budget: pass Rows(1), or the largest number of rows that one person has
 privacy.private: release something from the table: people.ask(Count(), spend="1%")
 privacy.sgd: pass numbers="?"
@@ -212,8 +214,8 @@ def found(name):
     first, *rest = name.replace("()", "").split(".")
     if first == "gapless":
         return functools.reduce(getattr, rest, gl)
-    if rest == ["ledger", "share"]:
-        return gl.Ledger.share
+    if rest[:1] == ["ledger"]:
+        return getattr(gl.Ledger, rest[1])
     owner = INSTANCES.get(first) or next(getattr(module, first) for module in MODULES if hasattr(module, first))
     return getattr(owner, rest[0]) if rest else owner
 

@@ -514,7 +514,7 @@ def test_the_distance_of_a_release_is_of_the_very_type(table):
 
     value = transform(table.marginal("x0"), lambda counts: counts, distance=Less(1), reads=None, key=table.ledger._key)
     grant = table.ledger.grant(table.ledger.left, to="test")
-    with pytest.raises(gl.errors.BudgetError, match="a ledger cannot compute the loss of"):
+    with pytest.raises(gl.errors.BudgetError, match="a ledger has no formula for the loss of"):
         grant.release(value, DiscreteGaussian(20.0), what="x0")
     assert not table.ledger.entries
 

@@ -670,7 +670,7 @@ def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
     values = table.marginals(SETS)
     noises = grant.noise_for(values, grant.left)
     requests = [(value, noise, "x") for value, noise in zip(values, noises, strict=True)]
-    with pytest.raises(BudgetError, match="of this grant is left"):
+    with pytest.raises(BudgetError, match="is left in this grant"):
         grant.charge_plan([Request(value.distance, value.reads, noise, what) for value, noise, what in requests])
     assert table.ledger.entries == ()
     assert all(answer.entry for answer in grant.release_all(requests, together=True))

@@ -233,7 +233,7 @@ def test_refuses_charges_above_the_promise_before_reading(tmp_path):
         measure(table, ["x2"], 50)
     grant = table.ledger.grant(table.ledger.left, to="test")
     value = table.marginal("x2")
-    with pytest.raises(BudgetError, match="of this grant is left"):
+    with pytest.raises(BudgetError, match="is left in this grant"):
         grant.release(value, DiscreteLaplace(1.0), what="too much")
     assert table.ledger.entries == before
 

@@ -217,7 +217,7 @@ def test_other_distances_and_budgets_are_refused():
 def test_a_pure_budget_is_refused_before_anything_is_charged(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=Budget(1.0, 0))
     with pytest.raises(
-        gl.errors.BudgetError, match=r"no finite loss under a pure budget\n  Try: choose a delta= above 0"
+        gl.errors.BudgetError, match=r"needs δ above 0, but this ledger has δ = 0.*\n  Try: use a method or noise"
     ):
         learned(table)
     assert not Ledger.open(table.ledger.path).entries

@@ -71,7 +71,7 @@ def test_the_calibration_at_the_known_points():
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, LN2])
 def test_too_small_epsilon_for_one_row_is_refused_with_a_hint(epsilon):
-    with pytest.raises(BudgetError, match=r"needs more than ln 2") as refused:
+    with pytest.raises(BudgetError, match=r"needs ε above ln 2") as refused:
         SmoothCauchy.for_loss(Loss(epsilon, PURE), ONE_ROW)
     assert "HotDeck" in refused.value.hint
 

@@ -96,7 +96,7 @@ def test_more_of_anything_costs_more(kind, settings):
 
 @pytest.mark.parametrize(("kind", "settings"), BOTH)
 def test_refusals(kind, settings):
-    with pytest.raises(gl.errors.BudgetError, match="no finite loss under a pure budget"):
+    with pytest.raises(gl.errors.BudgetError, match="needs δ above 0, but this ledger has δ = 0"):
         kind(**settings, std=9.0).loss(Sampled(1), PURE)
     with pytest.raises(gl.errors.BudgetError, match="this mechanism needs a value with a bounded Sampled distance"):
         kind(**settings, std=9.0).loss(L1(1), 6.0)

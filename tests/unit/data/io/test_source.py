@@ -535,7 +535,7 @@ def test_the_error_for_another_budget_states_what_is_left_and_the_remedy(tmp_pat
     with pytest.raises(gl.errors.LedgerError, match=r"\n  Try: leave budget= out: .* of which 40.00% is left"):
         small(budget=gl.Budget(2.0, 0))(tmp_path / "people.csv")
     gl.Independent().fit(people, spend=people.ledger.left)
-    with pytest.raises(gl.errors.LedgerError, match="use the releases that were paid for"):
+    with pytest.raises(gl.errors.LedgerError, match="use what was released before"):
         small(budget=gl.Budget(2.0, 0))(tmp_path / "people.csv")
 
 
