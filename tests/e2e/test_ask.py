@@ -216,17 +216,17 @@ WRONG = {
     "a part of 1": (
         ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "0.1", "count()"),
         3,
-        "it may mean percent, or a part of 1 Try: pass --spend 0.1%, or pass --spend 10%",
+        "it may mean 0.1% or 10% of the budget Try: pass --spend 0.1%, or pass --spend 10%",
     ),
     "no share": (
         ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "much", "count()"),
         3,
-        "a spend must be above 0%",
+        "a spend must be a percentage above 0%",
     ),
     "too small for knn": (
         (*ASK, "mean(income)", "--missing", "knn", "--on", "age"),
         3,
-        "needs more than ln 2 = 0.6931 Try: use --missing hot-deck",
+        "this spend gives 0.09 Try: use --missing hot-deck",
     ),
 }
 

@@ -156,8 +156,8 @@ SLIPS = {
         gl.errors.BudgetError,
         r"budget must be a Budget, got 1.0\n  Try: pass budget=Budget\(epsilon=1.0",
     ),
-    "a share": ({"spend": "0%"}, gl.errors.BudgetError, "a spend must be above 0% .*, got '0%'"),
-    "a large share": ({"spend": "101%"}, gl.errors.BudgetError, "a spend must be above 0% .*, got '101%'"),
+    "a share": ({"spend": "0%"}, gl.errors.BudgetError, "a spend must be a percentage above 0% .*, got '0%'"),
+    "a large share": ({"spend": "101%"}, gl.errors.BudgetError, "a spend must be a percentage above 0% .*, got '101%'"),
     "no budget": (
         {"budget": None},
         gl.errors.BudgetError,
@@ -367,12 +367,12 @@ def test_several_questions_are_answered_as_by_the_command(options, missing, fold
 
 KNN = gl.Mean("income", missing=gl.Knn(neighbors=1, on=["age"]))
 REFUSED = {
-    "none": ([], 10, gl.errors.QuestionError, "the list of questions is empty"),
+    "none": ([], 10, gl.errors.QuestionError, "the list is empty"),
     "no list": (gl.Count(), 10, gl.errors.QuestionError, "takes a list of questions"),
     "a text, no list": ("count()", 10, gl.errors.QuestionError, "takes a list of questions"),
     "a later one that is unknown": ([gl.Count(), gl.Mean("wages")], 10, gl.errors.SchemaError, "no column 'wages'"),
     "a text": ([gl.Count(), "count()"], 10, gl.errors.QuestionError, "'count\\(\\)' is not a question"),
-    "too little for a later one": ([gl.Count(), KNN], 10, gl.errors.BudgetError, "needs more than ln 2"),
+    "too little for a later one": ([gl.Count(), KNN], 10, gl.errors.BudgetError, "needs ε above ln 2"),
     "more than is left": ([gl.Count(), gl.Mean("age")], 60, gl.errors.BudgetError, "asks for 60.00% of the budget"),
 }
 

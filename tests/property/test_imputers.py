@@ -368,7 +368,8 @@ def test_a_grant_lends_no_more_than_it_has(tmp_path):
     assert grant.transfer(grant.left * 0.6) == table.ledger.capacity * 0.6
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.4)
     with pytest.raises(
-        gl.errors.BudgetError, match=r"a part of .* of the budget was asked of this grant, but only .* of the budget is left in it"
+        gl.errors.BudgetError,
+        match=r"a part of .* of the budget was asked of this grant, but only .* of the budget is left in it",
     ):
         grant.transfer(table.ledger.capacity * 0.5)
 

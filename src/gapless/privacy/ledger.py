@@ -71,7 +71,9 @@ class Ledger(LedgerGuarantees):
     def _load(cls, path: Path, gaps: GapRules) -> Ledger:
         ledger_file.check_not_deleted(path)
         if not path.is_file():
-            raise LedgerError(f"there is no ledger {path}", hint="check the path; the ledger of people.csv is people.ledger beside it")
+            raise LedgerError(
+                f"there is no ledger {path}", hint="check the path; the ledger of people.csv is people.ledger beside it"
+            )
         with ledger_file.locked_ledger(path) as read_lines:
             return cls(path.resolve(), read_lines(ReadPosition()), gaps, path)
 
@@ -260,7 +262,9 @@ class Ledger(LedgerGuarantees):
             self.refresh()
             return Grant(self, self._key, recorded_spend, to, journal=journal)  # a part of it may be spent already
         if spend.value <= 0:
-            raise BudgetError(f"{to}: spend must be above 0, got 0", hint=Hint("pass a share such as ", Argument("spend", "10%")))
+            raise BudgetError(
+                f"{to}: spend must be above 0, got 0", hint=Hint("pass a share such as ", Argument("spend", "10%"))
+            )
         self.refresh()
         if not spend.fits_in(self.left):
             raise self._overspending_error(spend, to, "spend asks for")

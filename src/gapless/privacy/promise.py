@@ -331,7 +331,9 @@ def _entries(ledger: Ledger) -> Iterator[str]:
 def how_to_continue(ledger: Ledger, name: str) -> str:
     """How to use a ledger after a mistake: never by another ledger, which would be a second budget."""
     if name == "table":
-        return Hint(f"write {ledger.table!r} as its name in the schema, if it is the same table") | Hint("pass another ", Argument("ledger"), " if it is another table")
+        return Hint(f"write {ledger.table!r} as its name in the schema, if it is the same table") | Hint(
+            "pass another ", Argument("ledger"), " if it is another table"
+        )
     if ledger.left.value == 0:
         return SPENT
     if not ledger.entries:

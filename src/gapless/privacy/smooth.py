@@ -97,8 +97,12 @@ class SmoothCauchy(RecordedMechanism):
         found = _calibrated(epsilon) if epsilon > LN2 else None
         if found is None:
             raise BudgetError(
-                f"filling gaps from neighbors needs ε above ln 2 = 0.6931 for each row, but this spend gives {epsilon:.4g}",
-                hint=Hint("use ", Argument("missing", Call("HotDeck", Argument("on", ["age", "sex"]))), ", which works at any ε")
+                f"filling gaps from neighbors needs ε above ln 2 (0.6931) per row, this spend gives {epsilon:.4g}",
+                hint=Hint(
+                    "use ",
+                    Argument("missing", Call("HotDeck", Argument("on", ["age", "sex"]))),
+                    ", which works at any ε",
+                )
                 | Hint("pass a larger ", Argument("spend")),
             )
         exponent, alpha = found

@@ -31,7 +31,8 @@ def test_a_lent_part_leaves_the_grant(table):
     assert lent == table.ledger.capacity * 0.3
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.2)
     with pytest.raises(
-        BudgetError, match=r"a part of 30\.00% of the budget was asked of this grant, but only 20\.00% of the budget is left in it"
+        BudgetError,
+        match=r"a part of 30\.00% of the budget was asked of this grant, but only 20\.00% of the budget is left in it",
     ):
         grant.transfer(table.ledger.capacity * 0.3)
 

@@ -137,7 +137,9 @@ def test_versions_that_are_none(version, ledger):
         Ledger.open(ledger)
 
 
-@pytest.mark.parametrize(("version", "hint"), [(3, "use the version of gapless that wrote it"), (5, "install a newer gapless")])
+@pytest.mark.parametrize(
+    ("version", "hint"), [(3, "use the version of gapless that wrote it"), (5, "install a newer gapless")]
+)
 def test_a_ledger_of_another_version_is_refused(version, hint, ledger):
     head, *others = ledger.read_text().splitlines(keepends=True)
     ledger.write_text(head.replace('"version": 4', f'"version": {version}') + "".join(others))
