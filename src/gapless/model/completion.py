@@ -65,7 +65,6 @@ def complete_model(
     *,
     zeros: Sequence[tuple[Marginal, np.ndarray]] = (),
     cap_cells: int,
-    follow_noise: bool = False,
     seed: int = 0,
 ) -> GraphicalModel:
     """Estimate the distribution of complete rows from a model of rows with gaps.
@@ -76,7 +75,6 @@ def complete_model(
         measured: The marginals that were measured, with the noise in each cell.
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
-        follow_noise: Whether the last fit follows its noisy tables, as in `GraphicalModel.fit`.
         seed: Of the draws; public, so that the same released values always give the same model.
     """
     if tuple(sizes) == gapped.sizes:
@@ -88,15 +86,17 @@ def complete_model(
         for marginal, table in zip(largest, gapped.marginals(largest), strict=True)
     ]
 
-    fit = partial(GraphicalModel.fit, sizes, total=gapped.total, zeros=zeros, cap_cells=cap_cells)
+    fit = partial(
+        GraphicalModel.fit, sizes, total=gapped.total, follow_noise=True, zeros=zeros, cap_cells=cap_cells
+    )  # the tables are those of a model, which is shrunk already
 
-    def refit(tables: Sequence[Measurement], start: GraphicalModel, *, follow_noise: bool = False) -> GraphicalModel:
+    def refit(tables: Sequence[Measurement], start: GraphicalModel) -> GraphicalModel:
         inner = [
             Measurement(marginal, pooled_margin(marginal, tables)[0], noise)
             for marginal, noise in measured.items()
             if marginal not in largest
         ]
-        return fit(measurements=[*inner, *tables], start=start, follow_noise=follow_noise)
+        return fit(measurements=[*inner, *tables], start=start)
 
     # A warm start: the potentials of complete cells.
     complete = {columns: table[tuple(slice(sizes[c]) for c in columns)] for columns, table in gapped.potentials.items()}
@@ -106,8 +106,8 @@ def complete_model(
     observed = np.where(rows < np.array(sizes), rows, -1)
     lacking = (observed < 0).any(axis=1)
     if not lacking.any():
-        return refit(tables, model, follow_noise=True) if follow_noise else model
-    for turn in range(1, FILL_ROUNDS + 1):
+        return model
+    for _ in range(FILL_ROUNDS):
         filled = observed.copy()
         filled[lacking] = model.fill(observed[lacking], lambda: rng.random(lacking.sum()))
         margins = [
@@ -121,7 +121,7 @@ def complete_model(
             )
             for table in tables
         ]
-        model = refit(tables, model, follow_noise=follow_noise and turn == FILL_ROUNDS)
+        model = refit(tables, model)
     return model
 
 

@@ -1,9 +1,9 @@
 r"""Shrink cells of noisy tables that are probably empty, and take steps of a fit towards the tables.
 
-A table of numeric columns that nearly determine each other has few full cells and many empty ones. Noise, and a fit
-that stops where noise explains the residuals, spread one or two per cent of all rows over the empty cells. Distances
-between tables hardly change; correlations of heavy-tailed values do. Everything here reads only released counts. So it
-is post-processing, at no cost in privacy.
+A table of numeric columns that nearly determine each other has few full cells and many empty ones. Noise, and shrinkage
+towards independent columns, spread one or two per cent of all rows over the empty cells. Distances between tables
+hardly change; correlations of heavy-tailed values do. Everything here reads only released counts. So it is
+post-processing, at no cost in privacy.
 
 **Which cells are empty** is estimated from the table itself (empirical Bayes). With y the noisy counts in units of
 their `noise_std`, the distribution of the true counts is the nonparametric maximum-likelihood estimate on a grid,
@@ -22,7 +22,7 @@ evidence that a cell is empty is :math:`p_i (1 - \hat c)`. It has no effect up t
 of three to one.
 
 The variance of an empty cell is its remaining uncertainty. So :math:`\chi^2` in units of these variances still has
-expectation one per cell, and the stopping rule of the fit stays valid.
+expectation one per cell, and shows which tables noise does not explain.
 
 References: Kiefer, Wolfowitz 1956; Efron 2010, Large-Scale Inference, chapter 1. Constants were chosen
 on flights, Adult and a simulated tree; bench/sparse.py shows their effect.

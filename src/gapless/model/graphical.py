@@ -15,19 +15,25 @@ to the exact solution of
 a proximal step in closed form (Wright's omega function). It is iterative proportional fitting with a step size that
 depends on the noise of each cell. The reluctance r is σ / `STEP`, and somewhat larger for tables with more noise than
 most, so that better tables decide. A cell that is off by one `noise_std` then changes by a factor of about
-:math:`e^{step}` per sweep, at any scale of counts and noise. Sweeps are extrapolated: Nesterov's momentum on the
-potentials, restarted when the worst table gets worse. Without it, convergence is very slow where columns nearly
-determine each other.
+:math:`e^{step}` per sweep, at any scale of counts and noise.
 
 A fit without a start model shrinks cells that should be empty to zero (`gapless.model.denoise`). y and σ are then the
 shrunken counts and their noise.
 
-The fit ends as soon as noise explains the residuals of every table (Morozov's discrepancy principle). That is, its
-:math:`\chi^2`, in units of noise, is no more than three standard deviations above its number of cells. The fit also
-ends at a cap, or when it makes no progress because noise makes the measurements contradict each other. The tables that
-are then unexplained are named. The exact optimum of the loss follows the noise and is further from the truth.
+The exact optimum of the loss follows the noise. So a model for rows is shrunk towards independent columns: the fit
+starts there, and the steps of its sweeps (`ROW_STEPS`) add up to one. If e is the expected count of a cell, it keeps
+of a small deviation from e about the share
 
-A fit with `follow_noise` (`gapless.synth.copies`) continues to that optimum. A model cannot represent negative counts.
+.. math:: 1 - \prod_k \frac{1}{1 + s_k e / \sigma} \approx 1 - \exp(-e / \sigma), \qquad \textstyle\sum_k s_k = 1.
+
+So a relation survives in cells with more rows than noise, even if noise would explain the :math:`\chi^2` of its table.
+If it does not, sweeps continue, up to a cap: if :math:`\chi^2`, in units of noise, is more than three standard
+deviations above the number of cells. These sweeps are extrapolated: Nesterov's momentum on the potentials, restarted
+when the worst table gets worse. Without it, convergence is very slow where columns nearly determine each other. They
+end when they make no progress because noise makes the measurements contradict each other. The tables that are then
+unexplained are named.
+
+A fit with `follow_noise` (`gapless.synth.copies`) does not shrink. A model cannot represent negative counts.
 Clipping them to zero takes mass from the other cells. Where many cells of a large table are nearly empty, its margins
 then move by more than their noise. So the loss has a second term for the pairs of columns P of tables with three
 columns and more,
@@ -46,10 +52,10 @@ from typing import ClassVar
 import numpy as np
 
 from gapless.errors import ModelError
-from gapless.model.denoise import EXPLAINED, denoise_all, fit_targets
+from gapless.model.denoise import EXPLAINED, denoise_all
 from gapless.model.junction import JunctionTree, Sizes
 from gapless.model.marginal import Marginal, Measurement, estimate_total, marginalize, reconcile
-from gapless.model.message_passing import JunctionTreeInference
+from gapless.model.message_passing import COPY_STEPS, ROW_STEPS, JunctionTreeInference
 from gapless.model.sampling import UniformDraws, sample, sample_given
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
@@ -95,10 +101,10 @@ class GraphicalModel:
             total: The number of rows; by default estimated from the measurements. Less than one row counts as one.
             sweeps: The largest number of sweeps over all marginals.
             start: A model for a warm start: potentials of marginals that are measured again are kept.
-            follow_noise: Whether to fit the noisy tables exactly: no early stop where noise explains the residuals, no
-                shrinkage of empty cells. Less bias, but more noise.
-            unmerged: The number of original columns. They come first; merged columns follow. With `follow_noise`, pairs
-                of original columns are also fitted inside larger tables.
+            follow_noise: Whether to fit the noisy tables exactly: no shrinkage towards independence, nor of empty
+                cells. Less bias, but more noise.
+            unmerged: The number of original columns. They come first; merged columns follow. Pairs of original columns
+                are also fitted inside larger tables.
             zeros: Forbidden cells: columns, and a table that is true where no row is allowed. They hold exactly.
             cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
 
@@ -119,14 +125,9 @@ class GraphicalModel:
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
             potentials[key] = np.where(marginalize(forbidden, columns, key), -np.inf, old)
         engine = JunctionTreeInference(sizes, potentials, cap_cells)
-        excess: Mapping[Marginal, float] = {}
-        if targets:
-            engine.calibrate()
-            excess = (
-                engine.fit_closely(shown, total, unmerged)
-                if follow_noise
-                else engine.fit_within_noise(fit_targets(shown), total, sweeps)
-            )
+        engine.calibrate()
+        steps, further = (COPY_STEPS, 0) if follow_noise else (ROW_STEPS[:sweeps], sweeps - len(ROW_STEPS))
+        excess = engine.fit(shown, total, steps=steps, further=further, unmerged=unmerged)
         model = GraphicalModel(sizes, engine.potentials(), total)
         model.unexplained = tuple(columns for columns in targets if excess[columns] > EXPLAINED)
         model.__dict__["_engine"] = engine

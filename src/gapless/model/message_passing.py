@@ -13,6 +13,7 @@ from gapless.errors import Hint, ModelError
 from gapless.model.denoise import (
     EXPLAINED,
     PATIENCE,
+    STEP,
     Denoised,
     FitTarget,
     fit_targets,
@@ -25,7 +26,8 @@ from gapless.model.junction import Sizes, junction_tree
 from gapless.model.marginal import Marginal, contract, marginalize, multiply
 from gapless.types import Floats
 
-CLOSE_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tables ends a tenth of noise from there
+ROW_STEPS = tuple(np.geomspace(8, 1, 16) / np.geomspace(8, 1, 16).sum())  # of a model for rows; their sum is 1
+COPY_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tables ends a tenth of noise from there
 LARGEST_TABLE = 10_000_000  # cells, of a marginal of columns that are far apart in the tree
 _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _SHORT = 20  # cells of a row that is not worth a call
@@ -113,40 +115,46 @@ class JunctionTreeInference:
             for slot in self.slots[place]:
                 slot.marginal[...] = sum_out(table, slot.gone)
 
-    def fit_within_noise(self, targets: Mapping[Marginal, FitTarget], total: float, sweeps: int) -> Excess:
-        """Sweep until noise explains what is left of every table, and say how far each is from that.
+    def fit(
+        self,
+        shown: Mapping[Marginal, tuple[Denoised, float]],
+        total: float,
+        *,
+        steps: Sequence[float],
+        further: int,
+        unmerged: int,
+    ) -> Excess:
+        """Sweep once with each step, and say how far each table is from what noise explains.
 
-        Sweeps have momentum, which starts again when the worst table gets worse.
+        Tables that contradict each other below zero pull to and fro: long steps come near soon, short ones arrive. If
+        noise does not explain a table then, up to `further` sweeps follow. They have momentum, which starts again when
+        the worst table gets worse, and end when there is no progress.
         """
-        excess = dict.fromkeys(targets, 0.0)
+        excess = dict.fromkeys(shown, 0.0)
+        pairs = {columns: pair_margins(columns, table.counts, unmerged) for columns, (table, _) in shown.items()}
+
+        def sweep(step: float) -> float:
+            plain = fit_targets(shown, step)
+            targets = {columns: plain[columns]._replace(pair_margins=pairs[columns]) for columns in plain}
+            excess.update(self.sweep(targets, total))
+            return max(excess.values(), default=0.0)
+
+        worst = 0.0
+        for step in steps:
+            worst = sweep(step)
         possible = np.isfinite(self.theta)
-        before, momentum, worst = self.theta[possible], 1.0, np.inf
-        lowest, stalled = np.inf, 0
-        for done in range(1, sweeps + 1):
-            excess |= self.sweep(targets, total)
-            last, worst = worst, max(excess.values())
-            lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
-            if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
+        before, momentum, lowest, stalled = self.theta[possible], 1.0, worst, 0
+        for _ in range(further):
+            if worst <= EXPLAINED or stalled == PATIENCE:
                 break
+            last, worst = worst, sweep(STEP)
+            lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
             faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
             if momentum > 1:
                 self.theta[possible] += (momentum - 1) / faster * (here - before)
                 self.calibrate()
             before, momentum = here, faster
-        return excess
-
-    def fit_closely(self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float, unmerged: int) -> Excess:
-        """Sweep in steps that grow shorter, and say how far each table is from what noise explains.
-
-        Tables that contradict each other below zero pull to and fro: long steps come near soon, short ones arrive.
-        """
-        excess = dict.fromkeys(shown, 0.0)
-        pairs = {columns: pair_margins(columns, table.counts, unmerged) for columns, (table, _) in shown.items()}
-        for step in CLOSE_STEPS:
-            plain = fit_targets(shown, step)
-            targets = {columns: plain[columns]._replace(pair_margins=pairs[columns]) for columns in plain}
-            excess |= self.sweep(targets, total)
         return excess
 
     def sweep(self, targets: Mapping[Marginal, FitTarget], total: float) -> Excess:

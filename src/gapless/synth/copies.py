@@ -6,8 +6,8 @@ tables imply:
 .. math:: y^{(j)} = y + N(0, \sigma^2), \qquad \hat p^{(j)} = \mathrm{learn}\bigl(y^{(j)}\bigr),
           \qquad \hat n^{(j)} = \mathrm{total}\bigl(y^{(j)}\bigr).
 
-Copies are learned with `follow_noise`. A model for rows stops where noise explains the residuals. That shrinks columns
-towards independence, a bias that no difference between copies shows.
+Copies are learned with `follow_noise`. A model for rows is shrunk towards independent columns, or stops where noise
+explains the residuals. That is a bias that no difference between copies shows.
 
 Rows are drawn so that their tables hardly differ from the model's. Pooling relies on that, and
 tests/statistical/test_copies.py fails with independent draws. So copies differ by noise alone, and each of them differs

@@ -69,8 +69,8 @@ class LearnOptions(NamedTuple):
 
     Attributes:
         seed: of the random numbers in learning; public, so that the same tables give the same model.
-        follow_noise: whether to fit the noisy tables exactly. A model for rows stops where noise explains the
-            residuals. That shrinks columns towards independence, a bias that no interval shows. Copies show noise.
+        follow_noise: whether to fit the noisy tables exactly. A model for rows is shrunk towards independent columns
+            (`gapless.model.graphical`): a bias that no interval shows. Copies show noise.
         loose_gap_rates: whether the gap rates of a mixture move faster. Other models have none.
         start: a model of similar tables, learned with `follow_noise`, as a warm start for a mixture. Other models
             start cold: they are as fast, and a cell that became empty would stay empty.
@@ -410,7 +410,6 @@ def _graphical(measurements: Measurements, schema: Schema, options: LearnOptions
             noise_of(measurements.tables),
             zeros=[(rule.columns, rule.table) for rule in rules],
             cap_cells=MAX_JUNCTION_TREE_CELLS,
-            follow_noise=options.follow_noise,
             seed=options.seed,
         )
         return LearnedModel(filled, model, total, model.unexplained)
@@ -451,8 +450,6 @@ def _network(measurements: Measurements, schema: Schema, options: LearnOptions) 
     constant = [Node(c, (), ()) for c in sorted(set(range(len(sizes))).difference(n.column for n in families))]
     nodes = [*families, *constant]
     tables += [np.ones(1)] * len(constant)
-    if not options.follow_noise:
-        start = None
     joint = 0 if start is None else joint_start_size(sizes, families, measurements.cap_cells)
 
     def network(sizes: Sequence[int], nodes: Sequence[Node], start: GraphicalModel | None) -> BayesianNetwork:
@@ -477,7 +474,6 @@ def _network(measurements: Measurements, schema: Schema, options: LearnOptions) 
             known,
             zeros=axes.structural_zeros,
             cap_cells=MAX_JUNCTION_TREE_CELLS,
-            follow_noise=True,
             seed=options.seed,
         )
     return LearnedModel(network(observed, nodes, start), whole, total)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gapless.errors import ModelError
+from gapless.model.denoise import EXPLAINED
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import JunctionTree, junction_tree
 from gapless.model.marginal import Measurement
@@ -137,6 +138,24 @@ def test_the_fit_goes_on_until_noise_explains_what_is_left(noise_std):
     ]
     noise = 0.5 * np.sqrt(2 / np.pi) * 120 * noise_std / joint.sum()
     assert np.mean(off) < max(noise, 1e-4)
+
+
+def test_a_trend_that_is_measured_well_survives_in_a_table_that_noise_explains():
+    """The trend of two columns has ten standard deviations of noise; its table's χ² without it is not unusual."""
+    size, total, noise_std = 24, 200_000.0, 100.0
+    scores = np.linspace(-1, 1, size)
+    trend = np.outer(scores, scores)
+    signal = 10 * noise_std * trend / np.sqrt((trend**2).sum())
+    expected = total / size**2
+    excess = (signal**2).sum() / noise_std**2 / (2 * size**2) ** 0.5
+    assert excess < EXPLAINED
+    rng = np.random.default_rng(4)
+    kept = []
+    for _ in range(10):
+        noisy = Measurement((0, 1), expected + signal + rng.normal(0, noise_std, (size, size)), noise_std)
+        found = total * GraphicalModel.fit((size, size), [noisy], total=total).marginal([0, 1])
+        kept.append((found * trend).sum() / (signal * trend).sum())
+    assert 0.65 < np.mean(kept) < 1
 
 
 def test_a_fit_stopped_by_its_cap_names_the_unexplained_tables():

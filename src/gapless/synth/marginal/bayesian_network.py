@@ -172,8 +172,8 @@ class BayesianNetwork:
             arrays |= {f"merged.{number}.{axis}": codes for axis, codes in enumerate(node.merged)}
         return arrays
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BayesianNetwork:
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> BayesianNetwork:
         """Rebuild the network from the arrays of a model file."""
         numbers = range(len(arrays["sizes"]))
         nodes = []
@@ -181,7 +181,12 @@ class BayesianNetwork:
             column, *parents = arrays[f"columns.{number}"].tolist()
             merged = tuple(arrays[f"merged.{number}.{axis}"] for axis in range(len(parents)))
             nodes.append(Node(column, tuple(parents), merged))
-        return cls(arrays["sizes"].tolist(), nodes, [arrays[f"probabilities.{number}"] for number in numbers])
+        tables = [arrays[f"probabilities.{number}"] for number in numbers]
+        network = BayesianNetwork(arrays["sizes"].tolist(), nodes, tables)
+        if "many" not in arrays:
+            return network
+        start = {name.removeprefix("start."): array for name, array in arrays.items() if name.startswith("start.")}
+        return JointStartNetwork(network, GraphicalModel.from_arrays(start), int(arrays["many"]))
 
 
 class JointStartNetwork(BayesianNetwork):
@@ -206,6 +211,16 @@ class JointStartNetwork(BayesianNetwork):
         """Draw rows × columns of codes; the tables of the first nodes are near the expected ones."""
         codes = np.asfortranarray(self.start.sample(rows, rng)[:, : len(self.sizes)])
         return self._draw(codes, self.many, rng)
+
+    def marginal(self, columns: Sequence[int]) -> Floats:
+        """Take it from the joint start if that holds all columns, else from the network."""
+        held = {node.column for node in self.nodes[: self.many]}
+        return self.start.marginal(columns) if held.issuperset(columns) else super().marginal(columns)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that a model file keeps."""
+        start = {f"start.{name}": array for name, array in self.start.to_arrays().items()}
+        return super().to_arrays() | start | {"many": np.array(self.many)}
 
 
 class Axes:

@@ -207,7 +207,11 @@ def test_rows_keep_a_table_whose_parents_no_other_table_holds():
         return np.abs(drawn - table).max()
 
     assert error(network) > 50
-    assert error(JointStartNetwork(network, start, 3)) <= 2
+    joint = JointStartNetwork(network, start, 3)
+    assert error(joint) <= 2
+    np.testing.assert_allclose(joint.marginal([2, 0, 1]), table.transpose(2, 0, 1) / 1000, atol=1e-3)
+    again = BayesianNetwork.from_arrays(joint.to_arrays())
+    assert (again.sample(100, np.random.default_rng(2)) == joint.sample(100, np.random.default_rng(2))).all()
 
 
 def test_the_joint_start_is_as_long_as_the_cap_allows():
