@@ -211,7 +211,7 @@ WRONG = {
     "a foreign cover": (
         (*ASK, "count()", "--missing", "knn", "--on", "age", "--cover", "sex"),
         2,
-        "cover has 'sex', which is not matched on",
+        "cover has 'sex', but cover may have only columns of on",
     ),
     "a part of 1": (
         ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "0.1", "count()"),

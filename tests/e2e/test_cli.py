@@ -973,7 +973,7 @@ def test_a_rate_without_a_column_is_one_for_every_column_that_may_be_missing(fol
 def test_a_file_that_is_no_model_is_refused_with_a_hint(folder, run_here):
     code, _, err = run_here("sample", "people.csv", "-o", "x.csv")
     assert code == 1
-    assert "Try: load a .model file that gapless fit wrote, or a release folder" in err
+    assert "Try: load a file that `gapless fit` wrote, or the folder of a release" in err
 
 
 def test_ctrl_c_while_the_program_starts_is_no_traceback(tmp_path):

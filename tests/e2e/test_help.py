@@ -135,7 +135,7 @@ def test_endings_are_offered_and_others_are_refused_before_anything_is_drawn(fol
     for command in (("sample", "release"), ("copies", "release")):
         code, _, err = run_here(*command, "-o", "rows.xlsx")
         assert (code, drawn) == (1, [])
-        assert "rows.xlsx: unknown ending, which decides the format to write\n  Try: " in err
+        assert "rows.xlsx has an unknown ending, but the ending decides the format to write\n  Try: " in err
 
 
 def test_sample_evaluate_and_load_take_a_release_folder(folder, run_here):

@@ -106,7 +106,9 @@ def test_no_error_hides_a_cell_in_what_python_would_print_below_it(source, tmp_p
 
 def test_columns_not_in_the_schema_are_named_but_not_their_cells(tmp_path):
     frame = pl.DataFrame({"a": ["x"], "b": [1], "c": ["2020-01-01"], "d": [CELL]})
-    with pytest.raises(gl.errors.SchemaError, match="the schema does not know 'd'") as caught:
+    with pytest.raises(
+        gl.errors.SchemaError, match="the data have columns that the schema does not have: 'd'"
+    ) as caught:
         gl.Table.read(frame, SCHEMA)
     assert CELL not in "".join(traceback.format_exception(caught.value))
 

@@ -71,7 +71,10 @@ class Matching:
                 )
             object.__setattr__(self, name, tuple(given))
         if not self.on:
-            raise SchemaError("no column to compare rows on", hint=Hint("pass ", Argument("on", ["age", "sex"])))
+            raise SchemaError(
+                "on has no column, but rows are compared on at least one",
+                hint=Hint("pass ", Argument("on", ["age", "sex"])),
+            )
         neighbors = whole("neighbors", self.neighbors, error=SchemaError, least=1, most=1000)
         object.__setattr__(self, "neighbors", neighbors)
         for name, known in (("scheme", ("nearest", "mean", "majority")), ("distance", ("gower", "euclidean"))):
@@ -85,8 +88,8 @@ class Matching:
             )
         if self.cover is not None and (odd := [name for name in self.cover if name not in self.on]):
             raise SchemaError(
-                f"cover has {odd[0]!r}, which is not matched on: cover may have only columns of on",
-                hint=f"choose {nearest(odd[0], self.on)}",
+                f"cover has {odd[0]!r}, but cover may have only columns of on",
+                hint=Hint(f"use {nearest(odd[0], self.on)}") | Hint(f"add {odd[0]!r} to ", Argument("on")),
             )
 
     def check(self, schema: Schema, targets: Sequence[str]) -> None:

@@ -107,7 +107,8 @@ class Table:
         """
         if WEIGHT in (*self.schema.names, *self.schema.ignore):
             raise SchemaError(
-                f"the schema already has a column {WEIGHT!r}", hint="rename the column in the schema and in the data"
+                f"weights cannot be added: the schema already has a column {WEIGHT!r}",
+                hint="rename the column in the schema and in the data",
             )
         given = check_weights(self.rows, weights)
         given = given * (self.rows / given.sum()) if self.rows else given
@@ -341,7 +342,7 @@ def check_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
     try:
         given = np.array(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise SchemaError("weights must be numbers", hint="pass one weight for each row") from None
+        raise SchemaError("weights must be numbers, one for each row", hint="pass a list of numbers") from None
     if given.shape != (rows,):
         raise SchemaError(
             f"{plural(given.size, 'weight')} for {plural(rows, 'row')}, but each row needs one weight",
@@ -393,7 +394,7 @@ def write_frames(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -> 
                     whole.write(encoder.encode(text))
                 except UnicodeEncodeError:
                     raise ReadError(
-                        f"the encoding {schema.encoding} has no letter for a text of this table",
+                        f"the encoding {schema.encoding} cannot write a character of this table",
                         hint='write encoding = "utf-8" under [table] in the schema, or write a .parquet file',
                     ) from None
 
@@ -431,8 +432,8 @@ def _system_error(error: Exception) -> OSError:
 def check_ending(path: Path) -> None:
     """Refuse a file name whose ending does not say what kind of file to write."""
     if not (_is_parquet(path) or path.name.lower().endswith(TEXT_ENDINGS)):
-        wrong = f"{path}: unknown ending, which decides the format to write"
-        raise ReadError(wrong, hint=f"use one of {listing(TEXT_ENDINGS)}, .parquet")
+        wrong = f"{path} has an unknown ending, but the ending decides the format to write"
+        raise ReadError(wrong, hint=f"end the name with one of: {listing(TEXT_ENDINGS)}, .parquet")
 
 
 def _to_text(series: pl.Series, column: Column) -> pl.Series:

@@ -160,7 +160,7 @@ def _check(table: PrivateTable, program: object, caller: str) -> None:
     check_private(table, caller)
     if not all_trusted(program):
         raise ModelError(
-            "this program, or a part of it, is not of this library, and no other may see private rows",
+            f"{type(program).__name__}, or a part of it, is not of this library; other code must not see private rows",
             hint="use a program of gapless.model.neural with layers of the same module",
         )
 

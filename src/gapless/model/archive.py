@@ -29,8 +29,8 @@ _HEADER = re.compile(
     rb"'fortran_order': (True|False), 'shape': \(([\d, ]{0,400})\), \} *\n",
     re.DOTALL,
 )
-_FILE = "load a .model file that gapless fit wrote, or a release folder; copy the file again if it is damaged"
-_MISSING_FILE = "check the path, or write a model file with gapless fit … -o people.model"
+_FILE = "load a file that `gapless fit` wrote, or the folder of a release; copy the file again if it is damaged"
+_MISSING_FILE = "check the path, or run `gapless fit`, which writes such a file"
 
 
 def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -52,7 +52,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     except FileNotFoundError:
         raise ModelError(f"there is no model file {path}", hint=_MISSING_FILE) from None
     except PermissionError:
-        raise ModelError(f"you may not read {path}", hint="check the permissions of the file") from None
+        raise ModelError(f"you may not read {path}", hint="ask its owner for permission to read it") from None
     except Exception:  # noqa: BLE001 a damaged archive fails in many ways, and one message says it
         raise ModelError(f"{path} is not a gapless model, or is damaged", hint=_FILE) from None
     version = head["version"]

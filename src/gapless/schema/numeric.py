@@ -106,10 +106,12 @@ class BinnedColumn(Column):
                 raise self._error(wrong, hint="remove the edge, or declare wider bounds")
         cuts = self.intervals.cuts
         if self.edges is not None and (len(cuts) < 2 or cuts[0] != lower or cuts[-1] not in (upper, self._past)):
-            hint = f"write edges = [{self.bounds[0]}, …, {self.bounds[1]}]"
+            hint = f"write {self.bounds[0]} as the first edge and {self.bounds[1]} as the last"
             raise self._error(f"has edges that do not start and end at its bounds {self._bounds_text}", hint=hint)
         if np.any(np.diff(cuts) <= 0):
-            raise self._error("has bin edges that do not rise", hint="write the edges in rising order, each once")
+            raise self._error(
+                "has bin edges that do not increase", hint="write the edges in increasing order, each once"
+            )
         if self.step and np.any(np.diff(self.intervals.first_steps) < 1):
             hint = "declare fewer bins, or edges at least one step apart"
             raise self._error("has bins without a value: some are narrower than one step between values", hint=hint)

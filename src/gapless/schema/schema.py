@@ -45,7 +45,9 @@ class Constraint:
 
     def __post_init__(self) -> None:
         if len(self.forbidden) > LONGEST_RULE:
-            raise SchemaError(f"a [[constraint]] has more than {LONGEST_RULE} characters", hint="write a shorter rule")
+            raise SchemaError(
+                f"a [[constraint]] has more than {LONGEST_RULE} characters", hint="write a shorter constraint"
+            )
         soft = is_number(self.weight) and 0 < self.weight < float("inf")
         if not (self.weight is None or self.weight == "learned" or soft):
             wrong = f'the weight of a [[constraint]] must be a number above 0 or "learned", got {self.weight!r}'
@@ -116,7 +118,7 @@ class Schema:
         for key, removal in (("unchecked", " once the schema is checked"), ("escape_formulas", ", or write false")):
             if not isinstance(value := getattr(self, key), bool):
                 raise SchemaError(
-                    f"{key} must be true or false, got {value!r}", hint=f"remove the line {key} = …{removal}"
+                    f"{key} must be true or false, got {value!r}", hint=f"remove the line with {key}{removal}"
                 )
         if self.separator is not None and self.separator not in SEPARATORS:
             wrong = f'separator must be one of "," ";" "|" "\\t", got {self.separator!r}'

@@ -53,10 +53,10 @@ def test_distances_are_whole_numbers_and_other_columns_differ_or_not():
     ("given", "wrong"),
     [
         ({"on": "size"}, "is not a list of columns"),
-        ({"on": ()}, "no column to compare"),
+        ({"on": ()}, "on has no column"),
         ({"on": ("size",), "neighbors": 2}, 'scheme = "nearest" takes 1 neighbor'),
         ({"on": ("size",), "scheme": "median"}, "scheme = 'median', but scheme must be one of"),
-        ({"on": ("size",), "cover": ("sex",)}, "which is not matched on"),
+        ({"on": ("size",), "cover": ("sex",)}, "cover may have only columns of on"),
     ],
 )
 def test_refuses_invalid_matchings(given, wrong):

@@ -45,7 +45,9 @@ def test_codes_are_kept_small():
 
 
 def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(gl.errors.ReadError, match=r"t\.xlsx: unknown ending, .*\n  Try: use one of \.csv"):
+    with pytest.raises(
+        gl.errors.ReadError, match=r"t\.xlsx has an unknown ending, .*\n  Try: end the name with one of: \.csv"
+    ):
         TABLE.write(tmp_path / "t.xlsx")
     assert list(tmp_path.iterdir()) == []
 

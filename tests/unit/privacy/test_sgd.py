@@ -249,7 +249,7 @@ class SpyCells(PredictionTask):
     ],
 )
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):
-    with pytest.raises(gl.errors.ModelError, match="not of this library, and no other may see private rows"):
+    with pytest.raises(gl.errors.ModelError, match="is not of this library; other code must not see private rows"):
         training_rows(table, wrong())
     assert all_trusted(program(batch_size=np.float64(20.0)))
 

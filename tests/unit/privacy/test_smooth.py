@@ -230,13 +230,13 @@ WIDE = Schema(
 @pytest.mark.parametrize(
     ("options", "targets", "message"),
     [
-        ({"on": ()}, ["a"], "no column to compare"),
+        ({"on": ()}, ["a"], "on has no column"),
         ({"on": "place"}, ["a"], "not a list"),
         ({"on": ["place"], "neighbors": 0}, ["a"], "neighbors = 0"),
         ({"on": ["place"], "neighbors": 2}, ["a"], 'scheme = "nearest" takes 1 neighbor'),
         ({"on": ["place"], "scheme": "median"}, ["a"], "scheme = .*, but scheme must be one of"),
         ({"on": ["place"], "distance": "cosine"}, ["a"], "distance = .*, but distance must be one of"),
-        ({"on": ["place"], "cover": ["b"]}, ["a"], "not matched on"),
+        ({"on": ["place"], "cover": ["b"]}, ["a"], "cover may have only columns of on"),
         ({"on": ["hour"]}, ["a"], "no column 'hour'"),
         ({"on": ["a"]}, ["a"], "matched on and asked for"),
         ({"on": ["place"]}, [], "no target"),

@@ -225,12 +225,12 @@ MALFORMED = {
     "edges do not reach": (
         column('kind="number"\nbounds=[0, 10]\nedges=[0, 5]'),
         "edges that do not start and end at its bounds",
-        "edges = [0, …, 10]",
+        "write 0 as the first edge and 10 as the last",
     ),
     "edges do not rise": (
         column('kind="number"\nbounds=[0, 10]\nedges=[0, 7, 5, 10]'),
-        "bin edges that do not rise",
-        "rising order",
+        "bin edges that do not increase",
+        "increasing order",
     ),
     "quantile outside": (
         column('kind="number"\nbounds=[0, 10]\nquantiles=[-1]'),

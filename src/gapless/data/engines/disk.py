@@ -67,7 +67,9 @@ class Files:
             if not path.name.lower().endswith((*source.TEXT_ENDINGS, *source.PARQUET_ENDINGS)):
                 known = f"{listing(source.TEXT_ENDINGS)}, .parquet"
                 hint = Hint("pass ", Argument("engine", "memory")) | Hint("use a file in one of these formats")
-                raise ReadError(f"{path} cannot be read from the disk, which needs one of: {known}", hint=hint)
+                raise ReadError(
+                    f"{path} cannot stay on the disk while it is read; only these formats can: {known}", hint=hint
+                )
         if by_duckdb:
             _duckdb()
         try:

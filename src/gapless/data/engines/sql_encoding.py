@@ -151,7 +151,7 @@ def encode_column(column: Column, kind: Kind, place: int, dialect: Dialect) -> C
 def cell_error(column: Column, code: int) -> GaplessError:
     """The error of `encode.py` for a column that has such a code."""
     error = encode.refused_cells if code == REFUSED else encode.lost_cells
-    return error(column, "ask the database for them")
+    return error(column, "find them with a query")
 
 
 def bin_starts(column: BinnedColumn) -> NDArray[np.float64]:
@@ -227,7 +227,9 @@ class _ColumnEncoder:
         wrong = (
             f"column {self.column.name!r} has kind {self.column.kind} in the schema, but type {self.kind} in the data"
         )
-        return ReadError(wrong, hint="write the column as text in the query or the data, or correct its kind")
+        return ReadError(
+            wrong, hint="write the column as text in the query or the data, or correct its kind in the schema"
+        )
 
     # ------------------------------------------------------------------ levels
 

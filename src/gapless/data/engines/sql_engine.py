@@ -20,6 +20,7 @@ from gapless.data.engines.sql_encoding import KINDS, ColumnExpressions, Dialect,
 from gapless.data.io.encode import check_names
 from gapless.errors import ReadError
 from gapless.schema import Schema
+from gapless.text import repeated
 from gapless.types import Integers
 
 MOST_KEYS = 1 << 20  # up to this many combinations of codes, rows come as counts of each
@@ -69,7 +70,8 @@ class SqlEncoding:
         """
         names = [name for name, _ in source.fields]
         if len(set(names)) < len(names):
-            raise ReadError("two columns have the same name", hint="give each column a different name")
+            wrong = f"two columns have the same name {repeated(names)[0]!r}"
+            raise ReadError(wrong, hint="give each column a different name")
         check_names(names, schema)
         places = tuple(names.index(column.name) for column in schema.columns)
         codings = []

@@ -112,7 +112,7 @@ WORTH = 4  # a lookup table is made if there are this many cells for each number
 
 _NO_CODES = np.zeros(0, dtype=np.uint8)
 _NONE = -1  # no code: a gap or a cell outside the schema
-_CHECK = "run `gapless check`, which shows them to you"
+_CHECK = "run `gapless check`, which shows these cells to you"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,23 +195,27 @@ def check_names(names: list[str], schema: Schema) -> None:
         raise SchemaError("the data have none of the schema's columns", hint=hint)
     if lacking:
         wrong = f"the data have no column {listing(map(repr, lacking))}"
-        raise SchemaError(wrong, hint=f"use a name that is in the data: {nearest(lacking[0], names)}")
+        raise SchemaError(wrong, hint=f"write a name that is in the data into the schema: {nearest(lacking[0], names)}")
     if unknown := [name for name in names if name not in known]:
         declare = f"declare [column.{toml.key(unknown[0])}], or " if unknown[0] else ""
         hint = f"{declare}write ignore = [{toml.quoted(unknown[0])}] below [table] to leave the column out"
-        raise SchemaError(f"the schema does not know {listing(map(repr, unknown))}", hint=hint)
+        raise SchemaError(
+            f"the data have columns that the schema does not have: {listing(map(repr, unknown))}", hint=hint
+        )
 
 
 def refused_cells(column: Column, how_to_see_them: str) -> ReadError:
     """The error for a column with cells that its schema refuses."""
     wrong = f"column {column.name!r} has cells outside its schema, and outside = 'refuse'"
-    return ReadError(wrong, hint=f"{how_to_see_them}; correct the cells, or choose another rule for outside")
+    return ReadError(
+        wrong, hint=f"{how_to_see_them}; correct the cells, or write another rule for outside in the schema"
+    )
 
 
 def lost_cells(column: Column, how_to_see_them: str) -> ReadError:
     """The error for a column with gaps that may not be missing."""
     wrong = f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true"
-    return ReadError(wrong, hint=f"{how_to_see_them}; declare may_be_missing = true, or correct the cells")
+    return ReadError(wrong, hint=f"{how_to_see_them}; write may_be_missing = true in the schema, or correct the cells")
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,10 @@ def redact_cells(function: Callable[P, R]) -> Callable[P, R]:
         except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 its text may quote cells
             kind = type(error).__name__
         # Raised outside of the handler, so that the new error does not carry the old one.
-        hint = "write the column as text or as numbers of a common type, and report the type it had"
-        raise ReadError(f"the data hold something that cannot be read ({kind})", hint=hint)
+        hint = (
+            "write all columns as text, numbers, booleans or dates; if it still fails, report the types that they had"
+        )
+        raise ReadError(f"the data have a column of a type that cannot be read ({kind})", hint=hint)
 
     return redacted
 
@@ -272,7 +274,7 @@ def _file_frames(
         else:
             known = listing(TEXT_ENDINGS)
             hint = Hint(f"use one of: {known}, .parquet, .xlsx") | Hint("pass a data frame as ", Argument("data"))
-            raise ReadError(f"{path}: unknown ending, so its format is not known", hint=hint)
+            raise ReadError(f"{path} has an unknown ending, so its format is not known", hint=hint)
 
 
 @contextmanager
@@ -417,7 +419,7 @@ def _stripped(path: Path, encoding: str) -> Iterator[str]:
 def _check_length(letters: int, path: Path) -> None:
     """Refuse to hold more characters than a public limit: a quote that is never closed takes all that follows."""
     if letters > LONGEST_ROW:
-        wrong = f"{path} has a row of more than {LONGEST_ROW:,} letters"
+        wrong = f"{path} has a row of more than {LONGEST_ROW:,} characters"
         raise ReadError(wrong, hint="close every quote, and end every row with a line break")
 
 
@@ -529,8 +531,10 @@ def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> l
                 kept.append(place)
             elif width == 1 or len(row) > 1 or "".join(row).strip():
                 where = "a row" if before is None else f"line {before + rows.line_num}"
-                hint = "put a cell that holds the separator in quotes; `gapless check` names the line"
-                raise ReadError(f"{path}: {where} has not as many fields as the header", hint=hint)
+                hint = "put a cell that holds the separator in quotes" + "; `gapless check` names the line" * (
+                    before is None
+                )
+                raise ReadError(f"{path}: {where} has more or fewer fields than the header", hint=hint)
     except csv.Error:
         raise _not_csv(path) from None
     return kept

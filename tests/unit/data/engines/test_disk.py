@@ -203,7 +203,7 @@ def test_errors_name_a_missing_file_a_wrong_column_and_a_wrong_type(folder):
     (folder / "8.xlsx").write_bytes(b"")
     with pytest.raises(
         gl.errors.ReadError,
-        match=r"8.xlsx cannot be read from the disk, which needs one of: .csv, .*\n  Try: pass engine",
+        match=r"8.xlsx cannot stay on the disk while it is read; only these formats can: .csv, .*\n  Try: pass engine",
     ):
         opened(folder / "*")
     assert not (folder.parent / "people.ledger").exists()

@@ -41,4 +41,4 @@ def test_each_step_names_the_one_before_it():
 def test_bad_cells_raise_the_same_errors_as_in_a_file():
     assert "outside = 'refuse'" in str(cell_error(AGE, REFUSED))
     assert "may_be_missing is not true" in str(cell_error(AGE, LOST))
-    assert "ask the database" in str(cell_error(AGE, LOST))
+    assert "find them with a query" in str(cell_error(AGE, LOST))

@@ -308,8 +308,8 @@ SMALL = gl.Schema("t", [gl.Boolean("a"), gl.Boolean("b", may_be_missing=True)])
 BAD_FILES = {
     "empty": ("e.csv", b"", "is empty", "a file with a header line"),
     "blank": ("e.csv", b" \n\n", "is empty", "a file with a header line"),
-    "short row": ("r.csv", b"a,b\n1,0\n1\n", "a row has not as many fields as the header", "gapless check"),
-    "long row": ("r.csv", b"a,b\n1,0\n1,0,1\n", "a row has not as many fields as the header", "gapless check"),
+    "short row": ("r.csv", b"a,b\n1,0\n1\n", "a row has more or fewer fields than the header", "gapless check"),
+    "long row": ("r.csv", b"a,b\n1,0\n1,0,1\n", "a row has more or fewer fields than the header", "gapless check"),
     "open quote": ("q.csv", b'a,b\n1,0\n1,"0\n', "is not a valid CSV file", "in quotes"),
     "quote inside": ("q.csv", b'a,b\n5" pipe,0\n', "is not a valid CSV file", "double the quote"),
     "stray line break": ("q.csv", b"a,b\n1,\n1\r0,\n", "is not a valid CSV file", "line break"),
@@ -377,7 +377,7 @@ def test_missing_files_and_folders_are_errors(tmp_path):
 def test_errors_for_the_holder_name_the_line_and_the_column(tmp_path):
     from gapless.missing import check
 
-    with pytest.raises(gl.errors.ReadError, match="line 4 has not as many fields"):
+    with pytest.raises(gl.errors.ReadError, match="line 4 has more or fewer fields"):
         check(write(tmp_path / "r.csv", "a,b\n1,\n\n1\n"), SMALL)
     with pytest.raises(gl.errors.ReadError, match="two columns called 'a'"):
         check(write(tmp_path / "d.csv", "a,a\n1,\n"), SMALL)
@@ -437,11 +437,12 @@ def test_an_ignored_column_may_hold_anything():
 
 def test_columns_and_schema_must_agree():
     with pytest.raises(
-        gl.errors.SchemaError, match=r"the data have no column 'b'\n  Try: use a name that is in the data: bb"
+        gl.errors.SchemaError,
+        match=r"the data have no column 'b'\n  Try: write a name that is in the data into the schema: bb",
     ):
         gl.Table.read(pl.DataFrame({"a": [True], "bb": [True]}), SMALL)
     with pytest.raises(
-        gl.errors.SchemaError, match=r'does not know \'my id\'\n  Try: declare \[column\."my id"\], or write ignore'
+        gl.errors.SchemaError, match=r'does not have: \'my id\'\n  Try: declare \[column\."my id"\], or write ignore'
     ):
         gl.Table.read(pl.DataFrame({"a": [True], "b": [True], "my id": [1]}), SMALL)
 
@@ -708,7 +709,7 @@ def test_a_written_file_has_the_requested_name(name, here):
 
 
 LIMITS_SCHEMA = gl.Schema("t", [gl.Integer("a", bounds=(0, 9)), gl.Integer("b", bounds=(0, 9), may_be_missing=True)])
-TOO_LONG = r"has a row of more than 1,000 letters\n  Try: close every quote"
+TOO_LONG = r"has a row of more than 1,000 characters\n  Try: close every quote"
 ENGINES = ("memory", "disk")
 ROW = b"1,2\n"
 
@@ -798,7 +799,7 @@ def test_half_a_gigabyte_in_one_cell_is_refused_in_little_memory(tmp_path):
     run = subprocess.run(
         [sys.executable, "-c", LIMITS_READ, path], capture_output=True, text=True, check=False, timeout=300
     )
-    assert "has a row of more than 33,554,432 letters\n  Try: close" in run.stdout, run.stderr
+    assert "has a row of more than 33,554,432 characters\n  Try: close" in run.stdout, run.stderr
 
 
 # ---------------------------------------------------------------------- columns
