@@ -363,8 +363,12 @@ def refused_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
         promised, left = (
             f"({rounded_up(found.epsilon)}, {format_rounded_up(found.delta)})" for found in (stated, true)
         )
+        is_kept = true.epsilon <= stated.epsilon and true.delta <= stated.delta  # as long as little was spent
         wrong += (
-            f": its releases are less private than they state. For a person with {unit.at_most} rows "
+            f". For a person with {unit.at_most} rows its releases so far have {left}-differential privacy; the ledger "
+            f"promises {promised}, but cannot keep it for further releases"
+            if is_kept
+            else f": its releases are less private than they state. For a person with {unit.at_most} rows "
             + (f"{left}-differential privacy is left" if true.delta < 1 else "no differential privacy can be proved")
             + f", in place of {promised}"
         )

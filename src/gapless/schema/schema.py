@@ -44,6 +44,8 @@ class Constraint:
     weight: Weight = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.forbidden, str):
+            raise SchemaError(f"a constraint must be a text, got {self.forbidden!r}", hint=_RULE)
         if len(self.forbidden) > LONGEST_RULE:
             raise SchemaError(
                 f"a [[constraint]] has more than {LONGEST_RULE} characters", hint="write a shorter constraint"

@@ -17,7 +17,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         return parse(read_limited(path).decode(), str(path))
     except FileNotFoundError:
-        hint = "run `gapless schema draft DATA -o SCHEMA.toml` to make a first one"
+        hint = "check the path, or run `gapless schema draft DATA -o SCHEMA.toml` to make a first schema"
         raise ReadError(f"no file {path}", hint=hint) from None
     except OSError as error:
         hint = "check that the path names a schema file and that you may read it"

@@ -143,6 +143,15 @@ def test_a_larger_unit_shows_the_weaker_promise(tmp_path):
     assert "no differential privacy can be proved, in place of (1, 1e-06)" in another_unit(table, 15).message
 
 
+def test_a_larger_unit_while_little_is_spent_is_within_the_promise(tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 1e-6), protect=Rows(2))
+    table.ask(gl.Count(), spend="5%")
+    message = another_unit(table, 3).message
+    assert "less private than they state" not in message
+    assert "3 rows its releases so far have (0." in message
+    assert "the ledger promises (1, 1e-06), but cannot keep it" in message
+
+
 def test_a_larger_unit_under_a_pure_budget(tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0), protect=Rows(3))
     grant = table.ledger.grant(table.ledger.share("20%"), to="test")

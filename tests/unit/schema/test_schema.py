@@ -273,7 +273,9 @@ def test_malformed_objects_are_schema_errors_too(build):
 
 
 def test_a_missing_unreadable_or_foreign_file_is_named(tmp_path):
-    with pytest.raises(gl.errors.ReadError, match=r"no file .*none\.toml\n  Try: run `gapless schema draft"):
+    with pytest.raises(
+        gl.errors.ReadError, match=r"no file .*none\.toml\n  Try: check the path, or run `gapless schema draft"
+    ):
         gl.Schema.read(tmp_path / "none.toml")
     with pytest.raises(gl.errors.ReadError, match="cannot read"):
         gl.Schema.read(tmp_path)
@@ -317,3 +319,8 @@ def test_numbers_from_numpy_read_back_as_plain_numbers():
     )
     assert schema.columns[0].levels == (1, 2)
     assert gl.Schema.from_toml(schema.to_toml()) == schema
+
+
+def test_a_constraint_is_a_text():
+    with pytest.raises(gl.errors.SchemaError, match="a constraint must be a text, got 5"):
+        gl.Constraint(5)
