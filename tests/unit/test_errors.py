@@ -124,6 +124,8 @@ def test_a_mistake_in_a_fit_is_refused_before_anything_is_spent(method, tmp_path
         )
         with pytest.raises(gl.errors.ModelError, match=refusal):
             method(missing=slip).fit(table, spend=table.ledger.left)
-    with pytest.raises(gl.errors.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(FromMean\(\)\)"):
+    with pytest.raises(
+        gl.errors.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(gapless\.missing\.FromMean\(\)\)"
+    ):
         method(missing=gl.missing.FromMean()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries

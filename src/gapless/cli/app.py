@@ -88,7 +88,7 @@ def demo(
         folder.mkdir(parents=True)
     except OSError as error:
         raise ReadError(
-            f"cannot create {folder}: {error.strerror}", hint="pass -o and a folder that you may write to"
+            f"cannot create the folder '{folder}': {error.strerror}", hint="pass -o and a folder that you may write to"
         ) from None
     data, schema, release = folder / "nhanes.csv.gz", folder / "nhanes.toml", folder / "release"
     for path in (data, schema):
@@ -144,7 +144,7 @@ def schema_draft(
         print(draft.to_toml())
         return
     if output.exists():
-        raise SchemaError(f"a draft must be a new file, but {output} exists", hint="pass -o and another name")
+        raise SchemaError(f"a draft must be a new file, but '{output}' exists", hint="pass -o and another name")
     draft.write(output)
     notes.print(
         f"Wrote {output}. Lines marked 'read from the data' are private facts: take each from a codebook before a "
@@ -315,9 +315,9 @@ def _fit_options(
     from gapless.text import nearest
 
     if method not in METHODS:
-        raise typer.BadParameter(f"no method {method!r}. Try: choose {nearest(method, METHODS)}")
+        raise typer.BadParameter(f"there is no --method {method}. Try: choose {nearest(method, METHODS)}")
     if not (missing is None or missing in TREATMENTS):
-        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: choose {nearest(missing, TREATMENTS)}")
+        raise typer.BadParameter(f"there is no --missing {missing}. Try: choose {nearest(missing, TREATMENTS)}")
     treatment = None if missing is None else TREATMENTS[missing]()
     return {"method": method, "missing": treatment, "always": _always(always or []), "expected_rows": expected_rows}
 
@@ -405,10 +405,10 @@ def _given(options: list[str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for option in options:
         column, sign, value = option.partition("=")
-        if not (column and sign and value) or column in given:
-            raise typer.BadParameter(
-                f"--given must be COLUMN=VALUE, with each column once, got {option!r}. Try: write --given sex=female"
-            )
+        if not (column and sign and value):
+            raise typer.BadParameter(f"--given must be COLUMN=VALUE, got {option!r}. Try: write --given sex=female")
+        if column in given:
+            raise typer.BadParameter(f"--given names column {column!r} twice. Try: write one value for each column")
         given[column] = value
     return given
 
@@ -419,7 +419,8 @@ def _always(options: list[str]) -> list[tuple[str, ...]]:
     for option, names in zip(options, sets, strict=True):
         if len(names) < 2 or not all(names) or len(set(names)) < len(names):
             raise typer.BadParameter(
-                f"--always must name at least two different columns, got {option!r}. Try: write --always age+income"
+                "--always must name at least two different columns, joined by +, "
+                f"got {option!r}. Try: write --always age+income"
             )
     return sets
 

@@ -92,7 +92,7 @@ def ask(
     from gapless.schema import Schema
 
     if rows is not None and not preview:
-        raise typer.BadParameter("--rows is used by --preview only. Try: add --preview, or leave out --rows")
+        raise typer.BadParameter("--rows is only for --preview. Try: add --preview, or leave out --rows")
     public = Schema.read(schema)
     questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = percent_of(spend)
@@ -216,7 +216,7 @@ def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tu
                 texts.append((f"{file}, line {number}: ", asked))
     if not texts:
         raise QuestionError(
-            "the command has no question", hint='add a question such as "count()", or --file questions.txt'
+            "the command names no question", hint='add a question such as "count()", or --file questions.txt'
         )
     questions = []
     for place, asked in texts:
@@ -233,11 +233,11 @@ def _treatment(
     given = {"--on": on or None, "--neighbors": neighbors, "--scheme": scheme, "--cover": cover, "--limit": limit}
     takes = {"drop": (), "knn": ("--on", "--neighbors", "--scheme", "--cover"), "hot-deck": ("--on", "--limit")}
     if missing not in takes:
-        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: choose one of: {', '.join(takes)}")
+        raise typer.BadParameter(f"there is no --missing {missing}. Try: choose one of: {', '.join(takes)}")
     for option, value in given.items():
         if value is not None and option not in takes[missing]:
-            fitting = " or ".join(name for name, options in takes.items() if option in options)
-            raise typer.BadParameter(f"{option} is for --missing {fitting} only. Try: leave out {option}")
+            fitting = " and ".join(f"--missing {name}" for name, options in takes.items() if option in options)
+            raise typer.BadParameter(f"{option} is only for {fitting}. Try: leave out {option}")
     if missing == "drop":
         return Drop()
     if missing == "hot-deck":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,7 +69,10 @@ def evaluate(
     if output is not None:
         check_writable(output, distinct_from=(truth, fake, schema, ledger))
         if output.suffix.lower() not in (".html", ".htm"):
-            raise ReadError(f"{output} must be an HTML page", hint=f"pass -o {output.with_suffix('.html')}")
+            raise ReadError(
+                f"the output is an HTML page, but '{output}' does not end with .html",
+                hint=f"pass -o {quote(str(output.with_suffix('.html')))}",
+            )
     public = Schema.read(schema)
     if spend is None:
         with spinner("reading"):
@@ -77,14 +81,14 @@ def evaluate(
             result = compare(true, other, tasks=tasks, ledger=ledger, progress=progress)
     elif tasks:
         raise typer.BadParameter(
-            "--tasks reads the cells of the truth, and --spend treats them as private. Try: leave out --tasks"
+            "--tasks reads the cells of TRUTH, but --spend treats them as private. Try: leave out --tasks"
         )
     else:
         other = _fake(fake, public, fake_encoding)
         check_spend(spend)
         source = private_source(truth, public, ledger, None, None, encoding=encoding)
         check_has_budget(
-            source.ledger, None, hint="add --ledger and the path of the ledger of the releases from this table"
+            source.ledger, None, hint="pass the path of the ledger of the releases from this table as --ledger"
         )
         with spinner("reading"):
             people = source.read()
@@ -177,10 +181,10 @@ def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] 
     from gapless.text import nearest
 
     if name not in MECHANISMS:
-        raise typer.BadParameter(f"no mechanism {name!r}. Try: choose {nearest(name, MECHANISMS)}")
+        raise typer.BadParameter(f"there is no --mechanism {name}. Try: choose {nearest(name, MECHANISMS)}")
     for option, value, owner in (("--how", how, "mnar"), ("--observed", observed, "mar")):
         if value and name != owner:
-            raise typer.BadParameter(f"{option} is for --mechanism {owner} only. Try: leave out {option}")
+            raise typer.BadParameter(f"{option} is only for --mechanism {owner}. Try: leave out {option}")
     more: dict[str, Any] = {key: value for key, value in (("how", how), ("observed", observed)) if value}
     return MECHANISMS[name](_rates(rate), **more)
 
@@ -206,6 +210,7 @@ def _rates(texts: list[str]) -> Any:
         return rates
     if len(rates) > 1:
         raise typer.BadParameter(
-            "--rate is given for all columns and again for a single column. Try: write --rate 0.2 or --rate income=0.2"
+            "--rate is given for all columns and again for a single column. Try: write one rate for all columns, "
+            "or one for each"
         )
     return rates[""]

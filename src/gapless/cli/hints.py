@@ -107,7 +107,7 @@ CALLS: dict[str, Callable[..., str | None]] = {
     "MCAR": partial(_rates, "--mcar"),
     "Proportion": lambda condition: f"proportion({condition})",
     "gapless.privacy.MissingAtLeast": partial(_rates, "--missing-at-least"),
-    "compare_private": lambda *_: "--spend 5%",
     "gapless.evaluate.compare_private": lambda *_: "--spend 5%",
+    "people.ask": lambda *_: "gapless ask",
     "people.select": lambda *_: "ignore in the schema",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,7 +50,8 @@ def ledger(
     if plot is not None:
         check_writable(plot, distinct_from=(path,))
         if plot.suffix.lower() != ".svg":
-            raise typer.BadParameter(f"--plot {plot} must be an SVG file. Try: write --plot {plot.with_suffix('.svg')}")
+            svg = quote(str(plot.with_suffix(".svg")))
+            raise typer.BadParameter(f"--plot writes an SVG file, but got {plot}. Try: write --plot {svg}")
     account = Ledger.open(path)
     named = named_rates(assumption) if assumption is not None and isinstance(assumption.rates, dict) else None
     assumption = assumption or account.budget.ground_truth
@@ -71,7 +73,7 @@ def _assumption(mcar: list[str] | None, missing_at_least: list[str] | None, *, d
     from gapless.privacy import MCAR, MissingAtLeast
 
     if mcar and missing_at_least:
-        raise typer.BadParameter("--mcar and --missing-at-least exclude each other. Try: leave out one of them")
+        raise typer.BadParameter("--mcar and --missing-at-least cannot be used together. Try: leave out one of them")
     if missing_at_least and dependent:
         raise typer.BadParameter(
             "--missing-at-least allows any dependence of columns already. Try: leave out --dependent"
@@ -97,10 +99,11 @@ def _rates(given: list[str], option: str) -> float | dict[str, float]:
             if not column:
                 raise ValueError  # noqa: TRY301 one message for every form that is wrong
             if column in rates:
-                raise typer.BadParameter(f"{option} names {column!r} twice. Try: write one rate for each column")
+                raise typer.BadParameter(f"{option} names column {column!r} twice. Try: write one rate for each column")
             rates[column] = float(rate)
         except ValueError:
             raise typer.BadParameter(
-                f"{option} must be COLUMN=RATE, got {text!r}. Try: write {option} income=0.2"
+                f"{option} must be COLUMN=RATE, or a single rate for all columns, got {text!r}. "
+                f"Try: write {option} income=0.2"
             ) from None
     return rates

@@ -16,7 +16,7 @@ from gapless.constraints.violations import ValueRanges, Violations, violations
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import given_weights, to_shared_bins
 from gapless.data.points import comparable_rows
-from gapless.errors import Argument, Call, Hint, SchemaError, SealedError
+from gapless.errors import Argument, Call, Hint, SchemaError, SealedError, Variable
 from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.marginals import (
     Pair,
@@ -71,6 +71,9 @@ _ROWS = "Wasserstein distance, rows"
 SECOND_SAMPLE = (
     "Second sample: about the score of as many other people from the same population. No table can be expected to do "
     "better. A score of less than twice this value counts as chance."
+)
+COMPARE_PRIVATE = Call(
+    "gapless.evaluate.compare_private", Variable("people"), Variable("other"), Argument("spend", "5%")
 )
 _COMPLETE = "Only rows without a gap, because one of the two tables is filled."
 
@@ -175,7 +178,8 @@ class Comparison:
         found = [score for score in self.scores if score.name == name]
         if not found:
             raise SchemaError(
-                f"no score {name!r}", hint=f"use one of: {'; '.join(score.name for score in self.scores)}"
+                f"this comparison has no score {name!r}",
+                hint=f"use one of: {'; '.join(score.name for score in self.scores)}",
             )
         return found[0]
 
@@ -187,9 +191,8 @@ class Comparison:
         """Write the comparison as one HTML page, without scripts. Exact numbers are refused in a release folder."""
         if self.spent is None and (Path(path).resolve().parent / "manifest.json").exists():
             raise SealedError(
-                "exact numbers from the cells of the truth must not be in a release folder",
-                hint=Hint("choose another folder")
-                | Hint("use ", Call("compare_private", ..., Argument("spend", ...)), ", whose numbers may be released"),
+                f"{path} is in a release folder, but the page has exact numbers from the cells of the truth",
+                hint=Hint("choose another folder") | Hint("release noisy numbers instead, with ", COMPARE_PRIVATE),
             )
         from gapless.evaluate.comparison_page import comparison_page  # noqa: PLC0415 imported only when a page is drawn
 
@@ -313,11 +316,11 @@ def _table(data: Any, schema: Schema | None) -> Table:
     if isinstance(data, PrivateTable):
         raise SealedError(
             "compare() reads cells, but the cells of a PrivateTable are sealed",
-            hint=Hint("use ", Call("compare_private", ..., Argument("spend", ...))),
+            hint=Hint("use ", COMPARE_PRIVATE),
         )
     if schema is None:
         raise SchemaError(
-            "a path or frame cannot be compared without a schema",
+            f"compare() cannot read a {type(data).__name__} without a schema",
             hint=Hint("pass ", Argument("schema", Call("Schema.read", "people.toml"))),
         )
     return Table.read(data, schema)

@@ -37,7 +37,7 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
     incomplete = free[0].incomplete.epsilon
     if not incomplete < float("inf"):
         raise BudgetError(
-            "the curve needs a finite ε, but this ledger has releases with test noise, which is not private",
+            "the plot needs a finite ε, but this ledger has releases with test noise, which is not private",
             hint="use a ledger whose releases all have real noise",
         )
     lines = [

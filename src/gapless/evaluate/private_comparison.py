@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, given_weights, shared_bins
-from gapless.errors import Argument, Call, Hint, SchemaError
+from gapless.errors import Argument, Call, Hint, SchemaError, Variable
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows, share_tuple
 from gapless.evaluate.marginals import Pair, measure_of, shares, total_variation
 from gapless.model.marginal import Measurement, estimate_total
@@ -60,13 +60,15 @@ def compare_private(
             spread evenly over all pairs of at most 10,000 cells.
         weights: one for each row of `other`; by default the weights of `other`, if it has any.
     """
-    check_private(table, "compare_private()", public=Hint("use ", Call("compare", ...), ", if the truth is public"))
-    check_public(other, "the other table is", private="pass a public table, such as a sample")
+    check_private(
+        table,
+        "compare_private()",
+        public=Hint("use ", Call("compare", Variable("truth"), Variable("other")), ", if the truth is public"),
+    )
+    check_public(other, "compare_private(): the other table must be", private="pass a public table, such as a sample")
     checked = given_weights(other, weights)
     if not other.rows:
-        raise SchemaError(
-            "the compared table has no rows, so there is nothing to compare", hint="pass a table with rows"
-        )
+        raise SchemaError("the other table has no rows, so there is nothing to compare", hint="pass a table with rows")
     if table.schema.finest.columns == other.schema.finest.columns:
         bins = shared_bins(table.schema, other, counted=other)
         table, other = table.rebin(bins), other.rebin(bins)
@@ -117,9 +119,9 @@ def _chosen_pairs(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) 
     columns = table.schema.columns
     if pairs is not None:
         for pair in pairs:
-            if isinstance(pair, str) or len(pair) != 2:
+            if not isinstance(pair, list | tuple) or len(pair) != 2:
                 raise SchemaError(
-                    f"each of pairs must be two column names, got {pair!r}",
+                    f"pairs must be a list of pairs of column names, but has {pair!r}",
                     hint=Hint("pass ", Argument("pairs", [("age", "sex")])),
                 )
             table.schema.positions(pair)

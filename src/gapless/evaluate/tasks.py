@@ -113,8 +113,10 @@ def positive_cells(table: Table, label: str, named: str | Sequence[object] | Non
     flags[[column.code_of(cell) for cell in named]] = True
     if flags.all() or not flags.any():
         raise SchemaError(
-            f"some cells of label {label!r} must be positive, but not all, got {'all' if flags.all() else 'none'}",
-            hint=f"name some of these cells: {listing(column.cells[: column.size])}",
+            f"positive names every cell of the label {label!r}, so no row would be negative"
+            if flags.all()
+            else f"positive names no cell of the label {label!r}, so no row would be positive",
+            hint=f"name one or more, but not all, of: {listing(column.cells[: column.size])}",
         )
     return flags
 
@@ -283,11 +285,12 @@ def _tasks(
     truth.schema.positions(positive)  # refuses an unknown name
     if unasked := [name for name in positive if name not in places]:
         raise SchemaError(
-            f"positive names cells of {unasked[0]!r}, which is not in labels",
-            hint=Hint("pass ", Argument("labels", [..., unasked[0]])),
+            f"positive names cells of column {unasked[0]!r}, which is not in labels",
+            hint=Hint("pass ", Argument("labels", [*places, unasked[0]])),
         )
     if truth.rows == 0 or other.rows == 0:
-        raise SchemaError("nothing can be learned from a table without rows", hint="pass a table with rows")
+        empty = "the truth" if truth.rows == 0 else "the other table"
+        raise SchemaError(f"{empty} has no rows, so nothing can be learned from it", hint="pass two tables with rows")
     test, train = _sample(np.arange(truth.rows), seed), _sample(np.arange(other.rows), seed)
     test, train = test[: _tenth(test)], train[_tenth(train) :]
     found: dict[str, Task] = {}

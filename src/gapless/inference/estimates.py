@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from gapless.constraints.grammar import value_columns
 from gapless.data import Table
-from gapless.errors import ModelError, QuestionError
+from gapless.errors import Argument, Call, Hint, ModelError, QuestionError
 from gapless.query import Mean, Proportion, Quantile
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
@@ -49,7 +49,7 @@ from gapless.types import Floats
 from gapless.weights import Estimate
 
 FORMS = (
-    "a tuple (estimates, variances), {name: (estimate, variance)}, the result of weighted_mean, "
+    "a tuple (estimates, variances), a dict {name: (estimate, variance)}, a weighted mean of gapless.weights, "
     "or a fitted model of statsmodels"
 )
 
@@ -144,11 +144,15 @@ def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     if not isinstance(question, Mean | Proportion | Quantile):
         raise QuestionError(
             f"copies can estimate means, proportions, medians and quantiles, but not {question}",
-            hint="ask for a mean, proportion, median or quantile, or ask the private table",
+            hint=Hint("ask for a mean, proportion, median or quantile")
+            | Hint("ask the private table with ", Call("people.ask", Call("Count"), Argument("spend", "5%"))),
         )
     compiled = question.compile(schema)
     if compiled.gap_columns:
-        raise QuestionError(f"{question} tests for gaps, but copies have no gaps", hint="ask the private table")
+        raise QuestionError(
+            f"{question} tests for gaps, but copies have no gaps",
+            hint=Hint("ask the private table with ", Call("people.ask", Call("Count"), Argument("spend", "5%"))),
+        )
     return frozenset(compiled.contribution.columns)
 
 

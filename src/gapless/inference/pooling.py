@@ -98,8 +98,10 @@ class Pooled:
         for pooled in self.estimates:
             if pooled.name == name:
                 return pooled
-        known = listing(estimate.name for estimate in self.estimates)
-        raise ModelError(f"there is no estimate {name!r}", hint=f"use one of {known}")
+        if len(self.estimates) == 1:
+            raise ModelError(f"there is no estimate {name!r}", hint="read the only estimate as pooled.estimates[0]")
+        known = listing(repr(estimate.name) for estimate in self.estimates)
+        raise ModelError(f"there is no estimate {name!r}", hint=f"use one of: {known}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
@@ -164,7 +166,8 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     """
     if not isinstance(copies, Copies):
         raise ModelError(
-            f"pool() takes copies, not a {type(copies).__name__}", hint=Hint("pass ", Call("model.copies", 20))
+            f"pool() takes copies, not a {type(copies).__name__}",
+            hint=Hint("pass ", Call("model.copies", 20)),
         )
     model, ask = copies.model, _asker(estimator)
     columns: list[frozenset[int]] = []
@@ -174,7 +177,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     first = results[0]
     if any(result.names != first.names for result in results):
         raise ModelError(
-            "the estimator must return the same names for every copy, but returned different ones",
+            "the estimator must return the same names for every copy, but it returned different names",
             hint="write an estimator whose names do not depend on the rows of a copy",
         )
     if columns and not copies.weighted:
@@ -182,8 +185,8 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     else:  # an estimate also depends on the columns that weights use
         if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
             raise ModelError(
-                "the estimator must return the same result for the same table, but returned two different results",
-                hint="use a fixed seed in the estimator",
+                "the estimator must return the same result for the same table, but it returned two different results",
+                hint="use a fixed seed in the estimator, and keep no state between its calls",
             )
         found = required_columns(
             lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first
@@ -237,6 +240,11 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
         return partial(estimates.cumulative_shares, estimator)
     if isinstance(estimator, Question):
         return partial(estimates.estimate, estimator)
+    if isinstance(estimator, str):
+        raise ModelError(
+            f"pool() takes a question or a function, not the text {estimator!r}",
+            hint=Hint("pass ", Call("gapless.parse_question", estimator)),
+        )
     if not callable(estimator):
         raise ModelError(
             f"pool() takes a question or a function, not a {type(estimator).__name__}",

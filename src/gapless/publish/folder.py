@@ -52,7 +52,7 @@ replicates.csv.gz                  more tables, if there are gaps or learned bin
 """
 LEDGERS = (".ledger", ".ledger.seal", ".ledger.runs")
 WRITABLE = "choose a folder that you may write to"
-SAME_INPUTS = "use the schema and the ledger that the release was begun with, or choose another folder"
+SAME_INPUTS = "use the schema and the ledger that the release was begun with, or choose a new folder"
 _ABOUT_LEDGER = """\
 *.ledger, *.ledger.seal, .runs     the ledger of the table: keep it, it records what was spent
 """
@@ -69,13 +69,17 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(LEDGERS[0]):
         raise ReadError(
-            f"a ledger in the release folder must end with {LEDGERS[0]}, got {ledger}",
+            f"the name of a ledger in the release folder must end with {LEDGERS[0]}, got '{ledger}'",
             hint=Hint("leave ", Argument("ledger"), " out, to write the ledger beside the data"),
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ReadError(
+            f"a release is a folder, but '{folder}' is a file", hint="choose a new folder for the release"
+        ) from None
     except OSError as error:
-        raise ReadError(f"cannot create {folder}: {error.strerror}", hint=WRITABLE) from None
+        raise ReadError(f"cannot create the folder '{folder}': {error.strerror}", hint=WRITABLE) from None
     try:
         _check_folder(folder, ledger)
         check_writable(folder / README)
@@ -94,28 +98,30 @@ def _check_folder(folder: Path, ledger: Path) -> None:
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()
         if not (finished or begun) and any(not path.name.endswith((*LEDGERS, JOURNAL)) for path in folder.iterdir()):
             raise ReadError(
-                f"the folder of a release must be new or empty, but {folder} holds other files",
+                f"the folder of a release must be new or empty, but '{folder}' holds other files",
                 hint="choose a new folder for the release",
             )
         for other in folder.glob(f"*{LEDGERS[0]}"):  # the ledger may be kept in this folder
             if not (ledger.exists() and other.samefile(ledger)):
                 raise ReadError(
-                    f"{folder} holds the ledger {other.name} already, so {ledger} would be a second budget",
-                    hint=Hint("pass ", Argument("ledger", other)) | Hint("choose a new folder for the release"),
+                    f"the folder '{folder}' has its own ledger '{other.name}', so the release cannot be paid from "
+                    f"the ledger '{ledger}'",
+                    hint=Hint("read the table with ", Argument("ledger", other))
+                    | Hint("choose a new folder for the release"),
                 )
         if begun and not ledger.exists():
             raise ReadError(
-                f"the unfinished release in {folder} needs the ledger that it was begun with, "
-                f"but {ledger} does not exist",
+                f"the unfinished release in '{folder}' needs the ledger that it was begun with, "
+                f"but there is no ledger '{ledger}'",
                 hint=SAME_INPUTS,
             )
         if finished and not begun:
             raise ReadError(
-                f"{folder} holds a finished release",
-                hint=f"choose another folder; the new release is paid from what is left in {ledger}",
+                f"the folder '{folder}' holds a finished release",
+                hint=f"choose a new folder; the new release is paid from what is left in '{ledger}'",
             )
     except OSError as error:
-        raise ReadError(f"cannot read {folder}: {error.strerror}", hint=WRITABLE) from None
+        raise ReadError(f"cannot read the folder '{folder}': {error.strerror}", hint=WRITABLE) from None
 
 
 def is_begun(folder: Path) -> bool:
@@ -146,7 +152,7 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     _, _, paid = read_limited(folder / README).decode(errors="replace").partition("\n")
     prefixes = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
     if not model.schema.is_cut_from(schema) or paid not in prefixes:
-        raise ReadError(f"the release in {folder} was begun under another schema or ledger", hint=SAME_INPUTS)
+        raise ReadError(f"the release in '{folder}' was begun with another schema or ledger", hint=SAME_INPUTS)
     return model
 
 
@@ -228,6 +234,10 @@ def model_of(release: str | Path) -> FittedModel:
     path = Path(release)
     if path.is_dir() and not (path / MODEL).exists() and is_begun(path):
         raise unfinished(path)
+    if path.is_dir() and not (path / MODEL).exists():
+        raise ReadError(
+            f"'{path}' is not a release folder: it has no file {MODEL}", hint="name a release folder, or a model file"
+        )
     return load(path)
 
 
@@ -240,7 +250,8 @@ def rows_file(release: str | Path) -> Path:
         raise unfinished(path)
     if not (path / ROWS[0]).exists():
         raise ReadError(
-            f"{path} is not a release folder: it has no file {ROWS[0]}", hint="name a release folder, or a file of rows"
+            f"'{path}' is not a release folder: it has no file {ROWS[0]}",
+            hint="name a release folder, or a file of rows",
         )
     return path / ROWS[0]
 
@@ -248,8 +259,8 @@ def rows_file(release: str | Path) -> Path:
 def unfinished(folder: Path) -> ReadError:
     """Return the error for the use of an unfinished release."""
     return ReadError(
-        f"the release in {folder} is not finished",
-        hint="run the command that started the release again; it resumes where it stopped",
+        f"the release in '{folder}' is not finished",
+        hint="run the same command or Python code that started it again; it resumes where it stopped",
     )
 
 

@@ -105,12 +105,12 @@ class ReleaseOptions:
     def synthesizer(self, schema: Schema) -> Synthesizer:
         """Return the synthesizer; tables that are always measured select AIM."""
         if self.method not in METHODS:
-            raise ModelError(f"no method {self.method!r}", hint=f"choose {nearest(str(self.method), METHODS)}")
+            raise ModelError(f"there is no method {self.method!r}", hint=f"choose {nearest(str(self.method), METHODS)}")
         more: dict[str, Any] = {} if self.missing is None else {"missing": self.missing}
         if self.always:
             if self.method not in ("auto", AIM.name):
                 raise ModelError(
-                    f"only method aim can always measure sets of columns jointly, got method {self.method}",
+                    f"only the method aim can always measure sets of columns jointly, got the method {self.method}",
                     hint=Hint("pass ", Argument("method", "aim")) | Hint("leave ", Argument("always"), " out"),
                 )
             synthesizer = AIM(always=[tuple(names) for names in self.always], **more)
@@ -140,7 +140,7 @@ class ReleaseOptions:
             measuring = [Argument("missing", Call(kind.__name__)) for kind in synthesizer.learns_gaps or (Extended,)]
             choices = [Hint("pass ", choice) for choice in (*measuring, Argument("gaps", "filled"))]
             raise ModelError(
-                "this treatment of gaps does not measure them, so rows cannot have gaps as observed",
+                f"the treatment {synthesizer.missing} does not measure gaps, so rows cannot have gaps as observed",
                 hint=reduce(or_, choices),
             )
 
@@ -149,19 +149,20 @@ class ReleaseOptions:
         whole("copies", copies, error=ModelError, least=2)
         if COPY in schema.names:
             raise ModelError(
-                f"the schema has a column {COPY!r}, which the copies need as well",
-                hint=Hint("rename the column") | Hint("leave ", Argument("copies"), " out"),
+                f"the file of the copies needs the column name {COPY!r}, but the schema has it",
+                hint=Hint(f"rename the column {COPY!r}") | Hint("leave ", Argument("copies"), " out"),
             )
         if not synthesizer.keeps_measurements:
             raise ModelError(
-                f"{synthesizer.name} is not learned from tables of counts, so it has no copies",
+                f"the method {synthesizer.name} does not learn from tables of counts, so it cannot make copies",
                 hint=Hint(
-                    "pass ", Argument("method", "mixture"), "; aim, mst, privbayes and independent have copies too"
+                    "pass ", Argument("method", "mixture"), "; aim, mst, privbayes and independent make copies too"
                 ),
             )
         if any(column.gaps for column in schema.columns) and not synthesizer.counts_gaps:
             raise ModelError(
-                "this treatment of gaps does not measure them, so no estimate from copies would have an interval",
+                f"the treatment {synthesizer.missing} does not measure gaps, so estimates from copies would have no "
+                "interval",
                 hint=Hint("pass ", Argument("missing", Call("Extended"))) | Hint("leave ", Argument("copies"), " out"),
             )
 
@@ -362,7 +363,7 @@ def _begun_with(folder: Path, model: FittedModel, options: ReleaseOptions) -> st
     asked = options.missing
     if options.method not in ("auto", model.method) or (asked is not None and repr(asked) != treatment):
         raise ReadError(
-            f"{begun}, and must be finished with the same method and treatment of gaps",
+            f"{begun}; it must be finished with the same method and treatment of gaps",
             hint=Hint("pass the same ", Argument("method"), " and ", Argument("missing")) | Hint("leave both out"),
         )
     return begun

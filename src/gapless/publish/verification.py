@@ -24,7 +24,7 @@ from gapless.synth import load
 from gapless.text import plural
 from gapless.types import is_number
 
-_SYNTH_FOLDER = "name a folder made by `gapless synth`"
+_SYNTH_FOLDER = "name a release folder, as gapless synth makes it"
 NOT_INTACT_HINT = (
     "remove files that do not belong to the release, or get the folder from its holder again; do not use it before"
 )
@@ -88,7 +88,8 @@ def verify_release(folder: str | Path) -> Verification:
         raise ReadError(f"cannot read {folder / MANIFEST}: {error.strerror}", hint=_SYNTH_FOLDER) from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ReadError(
-            f"{folder / MANIFEST} is not the manifest of a release, or is damaged", hint=_SYNTH_FOLDER
+            f"'{folder / MANIFEST}' is not the manifest of a release, or is damaged",
+            hint="name a release folder, or get a new copy of this release",
         ) from None
     problems = list(_files(folder, hashes))
     if not problems:

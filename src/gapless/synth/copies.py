@@ -179,7 +179,8 @@ class Copies(Sequence[Table]):
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
                 raise ReadError(
-                    f"{path} must be an empty folder, but holds other files", hint="choose a new folder for the copies"
+                    f"copies need an empty folder, but '{path}' holds other files",
+                    hint="choose a new folder for the copies",
                 )
             names = [path / f"copy-{number:0{len(str(self.many))}}.csv" for number in range(1, self.many + 1)]
             for table, name in zip(self, names, strict=True):
@@ -225,8 +226,8 @@ def write_together(tables: Sequence[Table], path: Path) -> Path:
     schema = tables[0].schema
     if COPY in schema.names:
         raise ModelError(
-            f"one file of all copies needs the column name {COPY!r}, but the schema has it",
-            hint="pass a path without an ending, to write the copies to a folder, or rename the column",
+            f"a file of all copies needs the column name {COPY!r}, but the schema has it",
+            hint=f"pass a path without an ending, to write a folder of files, or rename the column {COPY!r}",
         )
     frames = [
         table.frame_to_write(path).insert_column(0, pl.Series(COPY, np.full(table.rows, number, dtype=np.int64)))

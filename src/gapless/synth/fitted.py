@@ -209,7 +209,7 @@ class FittedModel:
             return self._sample(rows, seed, gaps, given)
         except MemoryError:
             raise ModelError(
-                f"not enough memory for {plural(rows, 'row')}", hint="pass a smaller number of rows"
+                f"there is not enough memory for {plural(rows, 'row')}", hint="pass a smaller number of rows"
             ) from None
 
     def _rows(self, rows: int | None) -> int:
@@ -368,8 +368,10 @@ class FittedModel:
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
             if self.schema.finest.columns != table.schema.finest.columns:
                 raise ModelError(
-                    "the table must have the columns, levels and bins of the model",
-                    hint="read the table again with model.schema",
+                    "impute() needs a table with the columns and cells of the model, but the schemas differ",
+                    hint=Hint(
+                        "read the table with ", Call("gapless.Table.read", Variable("data"), Variable("model.schema"))
+                    ),
                 )
             table = table.rebin(self.schema)  # in the learned bins
         seed = seed_or_new(seed)
@@ -544,7 +546,7 @@ class FittedModel:
         """
         if not overwrite and os.path.lexists(path):
             raise ModelError(
-                f"{path} exists, and may hold a model that was paid for",
+                f"'{path}' exists, and may hold a model that was paid for",
                 hint=Hint("choose another name")
                 | Hint("pass ", Argument("overwrite", True), " if the old file is not needed"),
             )

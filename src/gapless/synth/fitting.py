@@ -18,7 +18,7 @@ from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_in_memory
 from gapless.data.workload import grouped_counts, violating_pairs
-from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, SchemaError
+from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, SchemaError, Variable
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Product
 from gapless.model.junction import junction_tree
@@ -56,8 +56,8 @@ Counts: TypeAlias = Private[Integers, L1]
 RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often one constraint is broken; at most, for all
 RULES_ROWS_SHARE = 0.1  # of that, for the number of rows, which sets the number of buckets
 TEST_ROWS = 100  # sampled to test whether the constraints allow any row
-SMALLER_COLUMNS = Hint("use fewer levels or bins for these columns") | Hint(
-    "leave columns out with ", Call("people.select", ...)
+SMALLER_COLUMNS = Hint("declare fewer levels or bins for these columns in the schema") | Hint(
+    "keep fewer columns, with ", Call("people.select", ["age", "sex"])
 )
 FEWER_CELLS = SMALLER_COLUMNS | Hint("pass a larger ", Argument("cap_cells"))
 
@@ -117,9 +117,11 @@ def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
     if isinstance(missing, type) or not isinstance(missing, Missing):
         treatment = Call("Extended")
         if isinstance(missing, FittedModel):
-            treatment = Call("ImputeFirst", Call("FromModel", ...))
+            treatment = Call("ImputeFirst", Call("gapless.missing.FromModel", Variable("model")))
         elif hasattr(missing, "impute") and not isinstance(missing, type):
-            treatment = Call("ImputeFirst", missing)
+            package = "gapless.missing." if type(missing).__module__.startswith("gapless.") else ""
+            imputer = "imputer" if "<" in repr(missing) else f"{package}{missing!r}"
+            treatment = Call("ImputeFirst", Variable(imputer))
         raise ModelError(
             f"{caller}: missing must be a treatment of gaps, got {missing!r}",
             hint=Hint("pass ", Argument("missing", treatment)),
@@ -129,8 +131,9 @@ def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
         raise ModelError(f"{caller}: this method does not accept missing = {missing!r}", hint=reduce(or_, choices))
     if budget.order == PURE and not synthesizer.pure:
         raise BudgetError(
-            f"{caller}: this method cannot promise δ = 0",
-            hint=Hint("choose another method") | Hint("pass ", Argument("delta", 1e-6), " for a new ledger"),
+            f"{caller}: this method needs a δ above 0, but the budget has δ = 0",
+            hint=Hint("choose another method, such as mst")
+            | Hint("pass ", Argument("delta", 1e-6), " with a new ledger"),
         )
     imputing = getattr(getattr(missing, "imputer", None), "model", None)
     if isinstance(imputing, Synthesizer):  # its fit is charged to the same budget later

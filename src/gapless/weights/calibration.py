@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, shared_bins
 from gapless.data.workload import Workload
-from gapless.errors import Argument, Call, Hint, ModelError
+from gapless.errors import Argument, Call, Hint, ModelError, Variable
 from gapless.model.completion import EM_STEPS
 from gapless.model.denoise import EXPLAINED, PATIENCE, Denoised, fit_targets, proximal_step, safe_ratio
 from gapless.model.marginal import Marginal, Measurement, estimate_total, pooled_margin, project_to_simplex, reconcile
@@ -52,7 +52,7 @@ class Weights:
         values = np.array(self.values, dtype=np.float64)
         if values.ndim != 1 or not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
             raise ModelError(
-                "weights must be a vector of finite numbers of at least 0, not all of them 0",
+                "the weights of rows must be a vector of finite numbers of 0 or more, at least one of them above 0",
                 hint="pass one finite number of 0 or more for each row",
             )
         values *= values.size / values.sum()
@@ -109,7 +109,13 @@ def to_weightable(table: object, fake: object, what: str) -> tuple[PrivateTable,
 
     Bins that are not yet known are those of the public rows. Nothing is read from the sealed table.
     """
-    check_private(table, what, public=Hint("use ", Call("LogReg().fit", ...), ", which takes two public tables"))
+    check_private(
+        table,
+        what,
+        public=Hint(
+            "use ", Call("gapless.weights.LogReg().fit", Variable("truth"), Variable("fake")), ", if both are public"
+        ),
+    )
     assert isinstance(table, PrivateTable)  # noqa: S101 for mypy: checked above
     fake = public_rows(fake, what)
     if table.schema.finest.columns == fake.schema.finest.columns:
@@ -124,7 +130,9 @@ def public_rows(fake: object, what: str) -> Table:
     check_public(fake, f"{what}: the rows to weight must be", private="pass a public table, such as a sample")
     assert isinstance(fake, Table)  # noqa: S101 for mypy: checked above
     if not fake.rows:
-        raise ModelError(f"{what}: the table to weight has no rows", hint="pass a table with at least one row")
+        raise ModelError(
+            f"{what}: the table to weight has no rows", hint="pass a table with rows, such as a sample of a model"
+        )
     return fake
 
 
@@ -170,10 +178,10 @@ class CalibrationWeights:
         ]
         if not candidates:
             raise ModelError(
-                "CalibrationWeights needs two columns of at least two cells each, "
-                f"with at most {self.cap_cells:,} combinations of cells, but the table has no such pair",
+                "CalibrationWeights needs two columns that have at least 2 cells each and at most "
+                f"{self.cap_cells:,} combinations of cells, but no two columns of the table do",
                 hint=Hint("use a table with two such columns")
-                | Hint("use fewer levels or bins in the schema")
+                | Hint("declare fewer levels or bins in the schema")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
         grant = table.ledger.grant(spend, to="CalibrationWeights.fit")

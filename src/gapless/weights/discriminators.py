@@ -18,7 +18,7 @@ from gapless.data.private_logistic import (
     minimize,
 )
 from gapless.data.training import train
-from gapless.errors import Argument, BudgetError, Call, Hint, ModelError
+from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, Variable
 from gapless.model.neural.descent import Adam, CosineSchedule, OddsTraining
 from gapless.model.neural.layers import Chain, Linear, ReLU
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Spend
@@ -34,6 +34,11 @@ from gapless.weights.calibration import Weights, keep_columns, public_rows, to_w
 Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm
 
 NOISES: dict[str, type[Noise]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace, "knorm": KNorm}
+_LESS_NOISE = (
+    Hint("pass ", Argument("debias", False))
+    | Hint("pass a larger ", Argument("spend"))
+    | Hint("pass a larger ", Argument("regularization"))
+)
 LAMBDA = 0.1  # Λ for each synthetic row
 
 
@@ -81,7 +86,7 @@ class LogisticWeights:
         check_one_of("noise", self.noise, NOISES, error=ModelError)
         if self.noise == "gaussian" and spend.order == PURE:
             raise BudgetError(
-                "Gaussian noise needs δ above 0, but this budget has δ = 0",
+                f"{what}: noise='gaussian' needs δ above 0, but this budget has δ = 0",
                 hint=Hint("pass ", Argument("noise", "knorm")),
             )
         points = Points.of(table.schema)
@@ -92,12 +97,11 @@ class LogisticWeights:
         noise: Noise = NOISES[self.noise].for_loss(spend, coefficients.distance)  # type: ignore[arg-type]
         if self.debias and not has_mean(noise, step, points.radius):
             raise ModelError(
-                f"{what}: debiasing divides weights by their mean over the noise, but with this much noise "
-                "that mean is infinite",
-                hint=Hint("pass a larger ", Argument("regularization"))
-                | Hint("pass a larger ", Argument("spend"))
-                | Hint("pass ", Argument("noise", "gaussian"))
-                | Hint("pass ", Argument("debias", False)),
+                f"{what}: debiasing divides each weight by its mean over the noise, but the noise is so large that "
+                "this mean is infinite",
+                hint=_LESS_NOISE
+                if spend.order == PURE
+                else _LESS_NOISE | Hint("pass ", Argument("noise", "gaussian")),  # which needs a δ above 0
             )
         gate: Mechanism[Integers, Any, Integers] = noise
         steps = table.ledger.grant(spend, to=what).release(coefficients, gate, what="coefficients").value
@@ -237,7 +241,9 @@ class CriticWeights:
         if not isinstance(self.model, FittedModel):
             raise ModelError(
                 f"CriticWeights takes a fitted model, not a {type(self.model).__name__}",
-                hint=Hint("pass the model that ", Call("MisGAN().fit", ...), " returns"),
+                hint=Hint(
+                    "fit one with ", Call("gapless.synth.DPGAN().fit", Variable("people"), Argument("spend", "50%"))
+                ),
             )
         critic = self.model.critic
         if critic is None and len(self.model.schema.columns) == 1:
@@ -249,7 +255,16 @@ class CriticWeights:
             raise ModelError(
                 "CriticWeights needs a model that stores a critic trained with noise, "
                 f"but this {self.model.method} model stores none",
-                hint=Hint("fit a model by dpgan") | Hint("use ", Call("LogisticWeights"), ", for a part of the budget"),
+                hint=Hint("fit a model with the method dpgan")
+                | Hint(
+                    "use ",
+                    Call(
+                        "gapless.weights.LogisticWeights().fit",
+                        Variable("people"),
+                        Variable("fake"),
+                        Argument("spend", "5%"),
+                    ),
+                ),
             )
         fake = public_rows(fake, "CriticWeights.fit")
         fake = fake.rebin(self.model.schema) if fake.schema.finest.columns == self.model.schema.finest.columns else fake
@@ -304,7 +319,9 @@ def _alike(truth: Table, fake: Table) -> tuple[Table, Table]:
     truth, fake = to_shared_bins(truth, fake)
     if not (truth.rows and fake.rows):
         empty = "second" if truth.rows else "first"
-        raise ModelError(f"both tables need rows, but the {empty} table has none", hint="pass two tables with rows")
+        raise ModelError(
+            f"both tables must have rows, but the {empty} table has none", hint="pass two tables with rows"
+        )
     return truth, fake
 
 

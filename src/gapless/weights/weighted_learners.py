@@ -58,7 +58,7 @@ def weighted_quantiles(
     values, mass = _numbers(table, column, weights)
     if not all(0 <= level <= 1 for level in levels):
         raise SchemaError(
-            f"levels must be numbers from 0 to 1, got {list(levels)!r}",
+            f"levels must be a list of numbers from 0 to 1, got {list(levels)!r}",
             hint="pass numbers such as [0.25, 0.5, 0.75]",
         )
     order = np.argsort(values, kind="stable")
@@ -80,7 +80,7 @@ def _numbers(table: Table, column: str, weights: ArrayLike | None) -> tuple[Floa
     if not cells.dtype.is_numeric():
         raise SchemaError(
             f"a mean or quantile needs a column of numbers, but column {column!r} has kind {table.schema[column].kind}",
-            hint="name a column of the kind integer or number",
+            hint="name a column of kind integer or number",
         )
     seen = cells.is_not_null().to_numpy()
     _check_any(mass[seen], column)
@@ -99,7 +99,7 @@ def _mass(table: Table, weights: ArrayLike | None) -> Floats:
     check_public(
         table,
         "a weighted estimate needs",
-        private=Hint("use ", Call("table.ask", Call("Mean", ...), Argument("spend", ...))),
+        private=Hint("use ", Call("people.ask", Call("Mean", "income"), Argument("spend", "5%"))),
     )
     checked = given_weights(table, weights)
     return np.ones(table.rows) if checked is None else checked
@@ -108,8 +108,8 @@ def _mass(table: Table, weights: ArrayLike | None) -> Floats:
 def _check_any(mass: Floats, column: str) -> None:
     if not mass.sum() > 0:
         raise SchemaError(
-            f"an estimate needs a value with a weight above 0, but column {column!r} has none",
-            hint="name another column",
+            f"an estimate needs a value with a weight above 0, but in column {column!r} all such cells are gaps",
+            hint="name another column, or pass weights above 0 for rows without a gap",
         )
 
 
@@ -224,9 +224,7 @@ def _values_of(column: Column) -> int:
     if not isinstance(column, Integer | Number):
         raise SchemaError(
             f"a linear regression needs a column of numbers, but column {column.name!r} has kind {column.kind}",
-            hint=Hint(
-                "pass ", Argument("positive", column.cells[0]), ", to predict this cell by a logistic regression"
-            ),
+            hint=Hint("pass ", Argument("positive", column.cells[0]), " for a logistic regression of this cell"),
         )
     return column.values_size
 

@@ -42,6 +42,7 @@ VERBS = [
     "choose",
     "coarsen",
     "compare",
+    "declare",
     "delete",
     "fit",
     "keep",
@@ -84,9 +85,10 @@ data.training: pass a program for these columns; each kind of gap is a further c
 data.workload: use people.marginal(…) to count the rows that break it
 evaluate.comparison: pass schema=Schema.read("people.toml")
 evaluate.private_comparison: pass pairs=[("age", "sex")]
-evaluate.private_comparison: use compare(…), if the truth is public
+evaluate.private_comparison: use compare(truth, other), if the truth is public
 evaluate.tasks: pass labels=["?"]
-evaluate.tasks: pass labels=[…, "?"]
+evaluate.tasks: pass labels=["?", "?"]
+inference.pooling: pass gapless.parse_question("?")
 inference.pooling: pass model.copies(20)
 missing.diagnosis: use MCAR({}), which assumes no gaps
 missing.diagnosis: use gapless.missing.patterns(table), which is free
@@ -101,22 +103,21 @@ privacy.assumptions: pass failure=0.0 if the rates are public
 privacy.budget: use losses from one ledger, such as people.ledger.share("10%")
 privacy.budget: use people.ledger.share("10%"), which is a Loss
 privacy.budget: pass Rows(1), or the largest number of rows that one person has
-privacy.private: release something from the table: people.ask(Count(), spend="1%")
 privacy.sgd: pass numbers="?"
 privacy.smooth: pass exponent=2.25
 privacy.teachers: pass teachers="?" and the shape of the program's answers
 query.ask: pass Schema.read("people.toml")
 query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
-query.hot_deck: ask the private table: people.ask(Median("income"), spend="5%")
 query.questions: pass the lower and the upper bound, such as bounds=(0, 100)
 query.questions: pass by="sex", or leave by= out
 query.treatments: ask the question itself: people.ask(Mean("income"), spend="5%")
+synth.fitted: read the table with gapless.Table.read(data, model.schema)
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
-weights.calibration: use LogReg().fit(…), which takes two public tables
+weights.calibration: use gapless.weights.LogReg().fit(truth, fake), if both are public
 weights.discriminators: pass noise="knorm"
-weights.discriminators: pass the model that MisGAN().fit(…) returns
-weights.weighted_learners: pass positive="?", to predict this cell by a logistic regression
+weights.discriminators: fit one with gapless.synth.DPGAN().fit(people, spend="50%")
+weights.weighted_learners: pass positive="?" for a logistic regression of this cell
 weights.weighted_learners: use table.ask(Mean(…), spend=…)
 """
 

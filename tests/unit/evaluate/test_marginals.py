@@ -196,9 +196,9 @@ def test_wrong_arguments_are_refused(tmp_path):
         match=r"labels must be a list of column names, got 'grade'\n  Try: pass labels=\[.grade.\]",
     ):
         ev.f1_scores(a, b, labels="grade")
-    with pytest.raises(gl.errors.SchemaError, match="must be positive, but not all, got all"):
+    with pytest.raises(gl.errors.SchemaError, match="positive names every cell of the label 'grade'"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": ["low", "middle", "high"]})
-    with pytest.raises(gl.errors.SchemaError, match="must be positive, but not all, got none"):
+    with pytest.raises(gl.errors.SchemaError, match="positive names no cell of the label 'grade'"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": []})
     with pytest.raises(gl.errors.SchemaError, match="positive names cells of 'town', which is not in labels"):
         ev.f1_scores(a, b, labels=["grade"], positive={"town": ["a"]})

@@ -190,7 +190,7 @@ def test_questions_that_count_one_table_are_refused(copies):
         gl.pool(copies, gl.Count())
     with pytest.raises(gl.errors.ModelError, match="pool\\(\\) takes copies, not a Table"):
         gl.pool(copies[0], gl.Mean("age"))
-    with pytest.raises(gl.errors.ModelError, match="takes a question or a function, not a str"):
+    with pytest.raises(gl.errors.ModelError, match="takes a question or a function, not the text 'mean\\(age\\)'"):
         gl.pool(copies, "mean(age)")
 
 

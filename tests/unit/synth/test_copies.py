@@ -75,7 +75,7 @@ def test_copies_are_written_together_or_one_by_one(tmp_path):
     assert [path.name for path in paths] == ["copy-1.csv", "copy-2.csv"]
     assert np.array_equal(Table.read(paths[1], SCHEMA).codes, copies[1].codes)
     with pytest.raises(
-        gl.errors.ReadError, match="folder must be an empty folder"
+        gl.errors.ReadError, match="copies need an empty folder"
     ):  # two calls' copies would be pooled as one
         copies.write(tmp_path / "folder")
 

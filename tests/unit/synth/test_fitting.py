@@ -106,8 +106,8 @@ def test_a_pure_budget_is_refused_by_what_cannot_keep_it(budget, tmp_path):
     with pytest.raises(gl.errors.BudgetError) as error:
         Trained().fit(table, spend=table.ledger.left)
     assert str(error.value) == (
-        "Trained.fit: this method cannot promise δ = 0\n"
-        "  Try: choose another method, or pass delta=1e-6 for a new ledger"
+        "Trained.fit: this method needs a δ above 0, but the budget has δ = 0\n"
+        "  Try: choose another method, such as mst, or pass delta=1e-6 with a new ledger"
     )
     assert not table.ledger.entries
 

@@ -141,7 +141,7 @@ def test_a_pure_budget_takes_laplace_and_knorm_noise_only(tmp_path):
 def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(noise, tmp_path):
     table = people(tmp_path)
     little = gl.weights.LogisticWeights(noise=noise, regularization=0.1)
-    with pytest.raises(gl.errors.ModelError, match="that mean is infinite") as refused:
+    with pytest.raises(gl.errors.ModelError, match="this mean is infinite") as refused:
         little.fit(table, FAKE, spend=table.ledger.left)
     assert 'noise="gaussian"' in refused.value.hint
     assert "debias=False" in refused.value.hint

@@ -81,7 +81,7 @@ class Adversarial(Synthesizer):
         if (cells := sum(fitting.sizes)) ** 2 > MOST_NUMBERS:
             raise ModelError(
                 f"all columns together have {cells:,} cells, but one critic takes at most {isqrt(MOST_NUMBERS):,}",
-                hint="choose another method, or declare fewer levels or bins",
+                hint="choose another method, such as mixture, or declare fewer levels or bins in the schema",
             )
 
     @one_thread()

@@ -19,7 +19,7 @@ from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
 from gapless.synth.marginal.selection import MarginalSelection, check_candidates, within_tree
 from gapless.text import plural
-from gapless.types import Floats
+from gapless.types import Floats, is_number
 
 COLUMNS_SHARE = 0.1  # of the budget, for the one-way marginals
 ALWAYS_SHARE = 0.5  # of the rest, for the marginals in `always`
@@ -71,10 +71,10 @@ class AIM(Synthesizer):
         always = self.always_measured(context.schema)
         if (needed := cells(context.sizes, always)) > self.cap_cells and always:
             raise ModelError(
-                f"AIM.fit: the tables that are always measured need a junction tree of {needed:,} cells; "
+                f"AIM.fit: the sets of columns in always need a junction tree of {needed:,} cells; "
                 f"the cap is {self.cap_cells:,}",
-                hint=Hint("pass fewer of them as ", Argument("always"))
-                | Hint("use fewer levels or bins for their columns")
+                hint=Hint("pass fewer or smaller sets as ", Argument("always"))
+                | Hint("declare fewer levels or bins for their columns")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
         if check_candidates(context, _closure(context.schema, self.workload), self.cap_cells, always=always):
@@ -83,7 +83,9 @@ class AIM(Synthesizer):
 
     def always_measured(self, schema: Schema) -> list[Marginal]:
         """Return the marginals in `always`, by column position."""
-        if isinstance(self.always, str) or any(isinstance(names, str) for names in self.always):
+        if not isinstance(self.always, list | tuple) or not all(
+            isinstance(names, list | tuple) for names in self.always
+        ):
             raise ModelError(
                 f"AIM.fit: always must be a list of tuples of column names, got {self.always!r}",
                 hint=Hint("pass ", Argument("always", [("age", "income")])),
@@ -198,22 +200,22 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
         return dict.fromkeys(combinations(range(len(schema.columns)), 2), 1.0)
     if not isinstance(workload, Mapping):
         raise ModelError(
-            f"workload must map tuples of column names to weights, got a {type(workload).__name__}",
+            f"workload must be a dict from tuples of column names to weights, got a {type(workload).__name__}",
             hint=_EXAMPLE_WORKLOAD,
         )
+    if not workload:
+        raise ModelError("workload must have at least one marginal, but it is empty", hint=_EXAMPLE_WORKLOAD)
     asked: dict[Marginal, float] = {}
     for names, weight in workload.items():
+        if not (is_number(weight) and 0 < weight < math.inf):
+            raise ModelError(
+                f"a weight in workload must be a finite number above 0, got {weight!r} for {names!r}",
+                hint=_EXAMPLE_WORKLOAD,
+            )
         marginal = tuple(sorted(schema.positions(names)))
         asked[marginal] = asked.get(marginal, 0.0) + float(weight)
-    heaviest = sum(map(len, asked)) * sum(asked.values())
-    if not asked:
-        raise ModelError("workload must have at least one marginal, got an empty workload", hint=_EXAMPLE_WORKLOAD)
-    bad = [f"{weight!r} for {names!r}" for names, weight in workload.items() if not 0 < weight < math.inf]
-    if bad or not math.isfinite(heaviest):
-        raise ModelError(
-            f"weights in workload must be positive, with a finite sum, got {bad[0] if bad else 'an infinite sum'}",
-            hint=_EXAMPLE_WORKLOAD,
-        )
+    if not math.isfinite(sum(map(len, asked)) * sum(asked.values())):
+        raise ModelError("the weights in workload are so large that their sum is infinite", hint=_EXAMPLE_WORKLOAD)
     candidates = {
         part for marginal in asked for many in range(2, len(marginal) + 1) for part in combinations(marginal, many)
     }

@@ -42,9 +42,9 @@ class Mixture(Synthesizer):
         """Refuse more cells than the cap, and a pair whose marginal the model could not compute."""
         if (cells := sum(context.sizes) ** 2) > self.cap_cells:
             raise ModelError(
-                f"Mixture.fit: {sum(context.sizes):,} cells in all columns make {cells:,} of pairs; "
-                f"the cap is {self.cap_cells:,}",
-                hint=Hint("choose another method") | FEWER_CELLS,
+                f"Mixture.fit: all columns together have {sum(context.sizes):,} cells, which makes {cells:,} pairs "
+                f"of cells; the cap is {self.cap_cells:,}",
+                hint=Hint("choose another method, such as mst") | FEWER_CELLS,
             )
         largest = sorted(range(len(context.sizes)), key=lambda c: -context.sizes[c])[:2]
         if (cells := prod(context.sizes[c] for c in largest)) > CAP_CELLS:

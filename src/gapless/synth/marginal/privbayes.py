@@ -75,7 +75,10 @@ class PrivBayes(Synthesizer):
         for rule in _dependencies(context.schema):
             if (cells := math.prod(context.sizes[place] for place in rule.columns)) > cap:
                 names = ", ".join(context.schema.names[place] for place in rule.columns)
-                raise ModelError(f"a rule needs a table of {cells:,} cells of {names}; the cap is {cap:,}", hint=hint)
+                raise ModelError(
+                    f"a constraint on {names} needs a table of {cells:,} cells; the cap is {cap:,}",
+                    hint=hint,
+                )
         context.check_choice_budget(CHOICE_SHARE / max(1, len(context.columns) - 1), distance=2.0)
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:

@@ -116,8 +116,8 @@ class Kamino(Synthesizer):
         if cells**2 > MOST_NUMBERS and self.architecture == "shared":
             raise ModelError(
                 f"all columns together have {cells:,} cells, but one network takes at most {isqrt(MOST_NUMBERS):,}",
-                hint=Hint("use fewer levels or bins")
-                | Hint("leave columns out with ", Call("people.select", ...))
+                hint=Hint("declare fewer levels or bins in the schema")
+                | Hint("keep fewer columns, with ", Call("people.select", ["age", "sex"]))
                 | Hint("pass ", Argument("architecture", "columns")),
             )
 

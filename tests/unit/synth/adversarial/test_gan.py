@@ -213,7 +213,7 @@ def test_no_weights_without_a_critic_that_was_paid_for(tmp_path):
     model = gl.Independent().fit(table, spend=table.ledger.share("50%"))
     with pytest.raises(
         gl.errors.ModelError,
-        match="this independent model stores none\n  Try: fit a model by dpgan",
+        match="this independent model stores none\n  Try: fit a model with the method dpgan",
     ):
         gl.weights.CriticWeights(model).fit(model.sample(5, seed=0))
     alone = private(people(50).select("b"), schema().select(["b"]), tmp_path)

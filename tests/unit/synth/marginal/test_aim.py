@@ -176,13 +176,13 @@ def test_weights_by_hand():
     ("workload", "error"),
     [
         ({}, "at least one marginal"),
-        ({("x0", "x1"): 0.0}, "weights in workload must be positive"),
-        ({("x0", "x1"): -1.0, ("x0", "x2"): 1.0}, "weights in workload must be positive"),
-        ({("x0", "x1"): math.nan}, "weights in workload must be positive"),
-        ({("x0", "x1"): math.inf}, "weights in workload must be positive"),
+        ({("x0", "x1"): 0.0}, "weight in workload must be a finite number above 0"),
+        ({("x0", "x1"): -1.0, ("x0", "x2"): 1.0}, "weight in workload must be a finite number above 0"),
+        ({("x0", "x1"): math.nan}, "weight in workload must be a finite number above 0"),
+        ({("x0", "x1"): math.inf}, "weight in workload must be a finite number above 0"),
         ({("x0", "y"): 1.0}, "no column 'y'"),
         ({("x0", "x0"): 1.0}, "named twice"),
-        ([("x0", "x1")], "workload must map tuples of column names to weights, got a list"),
+        ([("x0", "x1")], "workload must be a dict from tuples of column names to weights, got a list"),
     ],
 )
 def test_a_workload_that_makes_no_sense_is_refused_before_anything_is_spent(workload, error, tmp_path):
@@ -290,7 +290,7 @@ def test_always_measures_the_named_columns(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"always": [("x0", "x1", "x2")], "cap_cells": 40}, "tables that are always measured need a junction tree of"),
+        ({"always": [("x0", "x1", "x2")], "cap_cells": 40}, "the sets of columns in always need a junction tree of"),
         ({"always": "x0"}, "always must be a list of tuples of column names, got 'x0'"),
         ({"always": ["x0", "x1"]}, "always must be a list"),
     ],

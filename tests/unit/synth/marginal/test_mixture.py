@@ -112,9 +112,10 @@ def test_too_many_cells_are_refused_before_anything_is_spent(missing, sizes, tmp
     with pytest.raises(gl.errors.ModelError) as error:
         fitted(table, missing, cap_cells=cells - 1)
     assert str(error.value) == (
-        f"Mixture.fit: {sum(sizes)} cells in all columns make {cells} of pairs; the cap is {cells - 1}\n"
-        "  Try: choose another method, use fewer levels or bins for these columns, leave columns out with "
-        "people.select(…), or pass a larger cap_cells="
+        f"Mixture.fit: all columns together have {sum(sizes)} cells, which makes {cells} pairs of cells; "
+        f"the cap is {cells - 1}\n"
+        "  Try: choose another method, such as mst, declare fewer levels or bins for these columns in the schema, keep "
+        'fewer columns, with people.select(["age", "sex"]), or pass a larger cap_cells='
     )
     assert not table.ledger.entries
     fitted(table, missing, cap_cells=cells)
@@ -128,7 +129,8 @@ def test_pairs_that_no_model_can_hold_are_refused_before_any_charge(cells, cap_c
         fitted(table, cap_cells=cap_cells)
     assert str(error.value) == (
         f"Mixture.fit: the marginal of x × y has {cells**2:,} cells; the cap is 10,000,000\n"
-        "  Try: use fewer levels or bins for these columns, or leave columns out with people.select(…)"
+        "  Try: declare fewer levels or bins for these columns in the schema, or keep fewer columns, with "
+        'people.select(["age", "sex"])'
     )
     assert table.ledger.entries == ()
 

@@ -276,7 +276,7 @@ def test_rules_that_no_model_can_hold_are_refused_before_any_charge(tmp_path, mo
     columns = [gl.Categorical(name, list("abcd")) for name in "xy"]
     rule = gl.Constraint("t1.x == t2.x and t1.y != t2.y")
     table = private([("a", "b")], gl.Schema("t", columns, constraints=[rule]), tmp_path)
-    with pytest.raises(gl.errors.ModelError, match="a rule needs a table of 16 cells of x, y; the cap is 12"):
+    with pytest.raises(gl.errors.ModelError, match="a constraint on x, y needs a table of 16 cells; the cap is 12"):
         gl.PrivBayes(cap_cells=10**9).fit(table, spend=table.ledger.left)
     assert table.ledger.entries == ()
 

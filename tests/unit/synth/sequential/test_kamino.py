@@ -256,7 +256,7 @@ def test_too_many_cells_for_one_network_are_refused_before_anything_is_spent(tmp
     monkeypatch.setattr(kamino, "MOST_NUMBERS", 100)
     table = private(people(20), schema(), tmp_path, budget=gl.Budget(1.0, 1e-6))
     with pytest.raises(
-        gl.errors.ModelError, match=r"have 15 cells, but one network takes at most \d+\n  Try: use fewer levels"
+        gl.errors.ModelError, match=r"have 15 cells, but one network takes at most \d+\n  Try: declare fewer levels"
     ):
         gl.Kamino(steps=1).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
@@ -266,7 +266,9 @@ def test_an_imputer_that_needs_delta_is_refused_under_a_pure_budget_before_anyth
     columns = [*schema().columns, gl.Number("x", bounds=(0, 1), bins="learned")]
     frame = people(20).with_columns(pl.Series("x", np.linspace(0, 1, 20)))
     table = private(frame, gl.Schema("people", columns), tmp_path, budget=gl.Budget(1.0, 0))
-    with pytest.raises(gl.errors.BudgetError, match=r"Kamino\.fit: this method cannot promise δ = 0"):
+    with pytest.raises(
+        gl.errors.BudgetError, match=r"Kamino\.fit: this method needs a δ above 0, but the budget has δ = 0"
+    ):
         gl.MST(missing=TREATMENTS["impute-kamino"]()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
