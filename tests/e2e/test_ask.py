@@ -183,8 +183,8 @@ def test_a_later_question_that_the_engine_cannot_answer_stops_the_first(folder, 
 
 ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "10%")
 WRONG = {
-    "no question": (ASK, 2, "QuestionError: the command has no question"),
-    "rows without a preview": ((*ASK, "--rows", "10", "count()"), 2, "--rows is used by --preview only"),
+    "no question": (ASK, 2, "QuestionError: the command names no question"),
+    "rows without a preview": ((*ASK, "--rows", "10", "count()"), 2, "--rows is only for --preview"),
     "no file": ((*ASK, "--file", "none.txt"), 1, "ReadError: cannot read none.txt"),
     "unreadable": ((*ASK, "mean income"), 2, "expected '('"),
     "unknown column": ((*ASK, "mean(incme)"), 2, "no column 'incme' in the schema Try: use income"),
@@ -201,12 +201,12 @@ WRONG = {
         2,
         "--missing knn needs columns to match rows on. Try: add --on age,sex",
     ),
-    "drop with columns": ((*ASK, "count()", "--on", "age"), 2, "--on is for --missing knn or hot-deck"),
-    "drop with neighbors": ((*ASK, "count()", "--neighbors", "3"), 2, "--neighbors is for --missing knn"),
+    "drop with columns": ((*ASK, "count()", "--on", "age"), 2, "--on is only for --missing knn and --missing hot-deck"),
+    "drop with neighbors": ((*ASK, "count()", "--neighbors", "3"), 2, "--neighbors is only for --missing knn"),
     "knn with a limit": (
         (*ASK, "count()", "--missing", "knn", "--on", "age", "--limit", "3"),
         2,
-        "--limit is for --missing hot-deck",
+        "--limit is only for --missing hot-deck",
     ),
     "a foreign cover": (
         (*ASK, "count()", "--missing", "knn", "--on", "age", "--cover", "sex"),

@@ -94,7 +94,7 @@ def test_demo_makes_a_release_from_start_to_finish(tmp_path, folder, run_here):
     assert gl.Ledger.open(demo / "nhanes.ledger").left.value > 0  # beside the data, and something is left to try
     code, _, err = run_here("demo", "-o", "people.csv/x")
     assert code == 1
-    assert "cannot create people.csv/x" in err
+    assert "cannot create the folder 'people.csv/x'" in err
 
 
 def test_synth_prints_the_method_and_the_reason_for_it(folder, run_here):
@@ -117,7 +117,7 @@ def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
     assert "read from the data" in text
     code, _, err = run_here("schema", "draft", "people.csv", "-o", "draft.toml")
     assert code == 2
-    assert "draft.toml exists" in err
+    assert "'draft.toml' exists" in err
     assert (folder / "draft.toml").read_text(encoding="utf-8") == text
     (folder / "latin.csv").write_bytes("name,n\nK\xf6ln,1\n".encode("latin-1"))
     _, out, _ = run_here("schema", "draft", "latin.csv", "--encoding", "latin-1")
@@ -358,7 +358,7 @@ WRONG = {
     "output is a file": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv"),
         1,
-        "ReadError: cannot create people.csv",
+        "ReadError: a release is a folder, but 'people.csv' is a file",
     ),
     "output in a file": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv/x"),
@@ -396,7 +396,7 @@ WRONG = {
     "new ledger for a comparison": (
         ("evaluate", "people.csv", "people.csv", "-s", "people.toml", "--ledger", "p.ledger", "--spend", "5%"),
         3,
-        "p.ledger is new and needs a budget\n  Try: add --ledger and the path of the ledger of the releases",
+        "p.ledger is new and needs a budget\n  Try: pass the path of the ledger of the releases",
     ),
     "ledger among the files": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--ledger", "out/synthetic.csv", "-o", "out"),
@@ -406,7 +406,7 @@ WRONG = {
     "output beside the data": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "."),
         1,
-        "must be new or empty, but . holds other files",
+        "must be new or empty, but '.' holds other files",
     ),
     "model in no folder": (
         ("fit", *SYNTH[1:], "--epsilon", "1", "--delta", "0", "--ledger", "p.ledger", "-o", "no/people.model"),
@@ -481,8 +481,8 @@ def test_a_finished_release_is_not_touched(released):
     before = {path: path.read_bytes() for path in (released / "out").iterdir()}
     done = run(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=released)
     assert done.returncode == 1
-    assert "out holds a finished release\n  Try: choose another folder; the new release is paid from" in done.stderr
-    assert "what is left in people.ledger" in done.stderr
+    assert "'out' holds a finished release\n  Try: choose a new folder; the new release is paid from" in done.stderr
+    assert "what is left in 'people.ledger'" in done.stderr
     assert {path: path.read_bytes() for path in (released / "out").iterdir()} == before
 
 
@@ -529,7 +529,10 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     for finished in (True, False):
         code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "old")
         assert code == 1
-        assert f"people.ledger would be a second budget\n  Try: pass --ledger {Path('old', 'people.ledger')}" in err
+        assert (
+            f"from the ledger 'people.ledger'\n  Try: read the table with --ledger {Path('old', 'people.ledger')}"
+            in err
+        )
         if finished:
             (folder / "old" / "manifest.json").unlink()
             (folder / "old" / "README.txt").write_text("This release is not finished: manifest.json is written last.\n")
@@ -627,7 +630,7 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     paid = (folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()
     code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", "other.ledger", "-o", "out")
     assert code == 1
-    assert "needs the ledger that it was begun with, but other.ledger does not exist" in err
+    assert "needs the ledger that it was begun with, but there is no ledger 'other.ledger'" in err
     code, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "out", "--json")
     expected = (
         "out was begun with mixture, Extended(). It is finished with the model that was paid for. Nothing is spent."
@@ -648,7 +651,7 @@ def test_a_release_is_finished_only_with_the_method_it_was_begun_with(folder, ru
         code, _, err = run_here(*SYNTH, *other, "-o", "out")
         assert code == 1
         assert (
-            "out was begun with mst, Observed(), and must be finished with the same method and treatment of gaps\n"
+            "out was begun with mst, Observed(); it must be finished with the same method and treatment of gaps\n"
             in err
         )
         assert "  Try: pass the same --method and --missing, or leave both out\n" in err
@@ -669,7 +672,7 @@ def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run
     assert run_here(*other, "-o", "other")[0] == 0
     code, _, err = run_here(*other, "-o", "out")
     assert code == 1
-    assert "out was begun under another schema or ledger" in err
+    assert "'out' was begun with another schema or ledger" in err
 
 
 BAD_DATA = {
@@ -786,8 +789,8 @@ def test_gaps_in_a_public_table(tmp_path):
         (["--rate", "income=0.2", "--rate", "income=0.3"], "--rate is given twice for income"),
         (["--rate", "0.2", "--rate", "0.3"], "--rate is given twice for all columns"),
         (["--rate", "0.2", "--rate", "income=0.3"], "--rate is given for all columns and again for a single column"),
-        (["--rate", "0.2", "--mechanism", "odd"], "no mechanism 'odd'"),
-        (["--rate", "0.2", "--how", "self"], "--how is for --mechanism mnar"),
+        (["--rate", "0.2", "--mechanism", "odd"], "there is no --mechanism odd"),
+        (["--rate", "0.2", "--how", "self"], "--how is only for --mechanism mnar"),
         (["--rate", "colour=0.2"], "no column 'colour'"),
     ],
 )

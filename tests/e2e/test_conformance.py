@@ -125,7 +125,8 @@ def test_a_treatment_of_gaps_that_is_not_declared_is_refused_before_anything_is_
 def test_a_pure_budget_that_is_not_declared_is_refused_before_anything_is_spent(method, tmp_path):
     table = private(people(20), schema(), tmp_path, budget=BUDGETS["pure"])
     with pytest.raises(
-        gl.errors.BudgetError, match=r"\.fit: this method cannot promise δ = 0\n  Try: choose another method"
+        gl.errors.BudgetError,
+        match=r"\.fit: this method needs a δ above 0, but the budget has δ = 0\n  Try: choose another method",
     ):
         fitted(method, taken(method), table)
     assert not table.ledger.entries

@@ -50,7 +50,7 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
         (
             ["--missing", "observed"],
             3,
-            "cannot promise δ = 0\n  Try: choose another method, or pass --delta 1e-6 for a new ledger\n",
+            "the budget has δ = 0\n  Try: choose another method, such as mst, or pass --delta 1e-6 with a new ledger\n",
         ),
         (
             ["--delta", "1e-6"],
@@ -78,7 +78,7 @@ def test_training_needs_delta_and_is_refused_before_a_ledger_is_made(asked, fold
     before = sorted(folder.iterdir())
     code, _, printed = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", "--epsilon", "1", "--delta", "0", *asked)
     assert code == 3
-    assert "Kamino.fit: this method cannot promise δ = 0" in printed
+    assert "Kamino.fit: this method needs a δ above 0, but the budget has δ = 0" in printed
     assert sorted(folder.iterdir()) == before
 
 

@@ -230,12 +230,12 @@ def test_wrong_options_for_copies_are_refused_before_anything_is_spent(folder, m
     with pytest.raises(gl.errors.ModelError, match="copies = 1"):
         read_and_release("people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=1)
     other = gl.Schema.from_toml(TABLE.replace("column.sex", "column.copy"))
-    with pytest.raises(gl.errors.ModelError, match="the schema has a column 'copy', which the copies need as well"):
+    with pytest.raises(gl.errors.ModelError, match="needs the column name 'copy', but the schema has it"):
         renamed = (folder / "people.csv").read_text().replace("sex", "copy", 1)
         (folder / "renamed.csv").write_text(renamed)
         read_and_release("renamed.csv", other, "out", **promise, copies=5)
     with pytest.raises(
-        gl.errors.ModelError, match="no estimate from copies would have an interval\n  Try: pass missing=Extended"
+        gl.errors.ModelError, match="estimates from copies would have no interval\n  Try: pass missing=Extended"
     ):
         read_and_release(
             "people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=5, method="mst", missing=gl.Observed()
@@ -249,7 +249,7 @@ def test_always_selects_sets_of_columns_by_name(folder, run_here):
     code, _, printed = run_here(*synth, "--method", "mst")
     assert (
         code,
-        "only method aim can always measure sets of columns jointly, got method mst" in printed,
+        "only the method aim can always measure sets of columns jointly, got the method mst" in printed,
         "leave --always out" in printed,
     ) == (
         1,

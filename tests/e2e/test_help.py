@@ -181,6 +181,6 @@ def test_a_folder_that_is_no_release_is_refused_and_nothing_is_spent(
     }
     code, _, err = run_here(command, *arguments[command])
     assert code == 1
-    assert (message if command != "sample" or "finished" in message else "no model") in err
+    assert (message if command != "sample" or "finished" in message else "it has no file synthetic.model") in err
     assert not (folder / "w.csv").exists()
     assert not (folder / "w.ledger").exists()

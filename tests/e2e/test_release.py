@@ -141,12 +141,16 @@ SLIPS = {
         gl.errors.ModelError,
         "missing must be a treatment of gaps, got 'extended'",
     ),
-    "an imputer": ({"missing": gl.missing.FromMean()}, gl.errors.ModelError, r"missing=ImputeFirst\(FromMean\(\)\)"),
+    "an imputer": (
+        {"missing": gl.missing.FromMean()},
+        gl.errors.ModelError,
+        r"missing=ImputeFirst\(gapless\.missing\.FromMean\(\)\)",
+    ),
     "no such gaps": ({"gaps": "some"}, gl.errors.ModelError, "gaps must be 'filled' or 'as-observed', got 'some'"),
     "gaps that are not measured": (
         {"gaps": "as-observed", "missing": gl.Observed()},
         gl.errors.ModelError,
-        "does not measure them, so rows cannot have gaps as observed",
+        "does not measure gaps, so rows cannot have gaps as observed",
     ),
     "rows": ({"rows": -1}, gl.errors.ModelError, "rows = -1"),
     "part of a row": ({"rows": 2.5}, gl.errors.ModelError, "rows = 2.5"),
@@ -167,7 +171,7 @@ SLIPS = {
     "no schema": ({"schema": "people.toml"}, gl.errors.SchemaError, "schema must be a Schema, got a str"),
     "no data": ({"data": "none.csv"}, gl.errors.ReadError, "no file none.csv"),
     "files in the folder": ({"folder": "."}, gl.errors.ReadError, "holds other files"),
-    "no folder": ({"folder": "people.csv"}, gl.errors.ReadError, "cannot create people.csv"),
+    "no folder": ({"folder": "people.csv"}, gl.errors.ReadError, "a release is a folder, but 'people.csv' is a file"),
     "a ledger among the files": (
         {"folder": ".", "ledger": "privacy.md"},
         gl.errors.ReadError,
@@ -193,7 +197,7 @@ def test_a_spent_budget_is_refused_and_leaves_no_folder(monkeypatch):
     before = contents(Path())
     with pytest.raises(gl.errors.BudgetError, match="the budget of this table is spent"):
         read_and_release("people.csv", schema(), "again", **PROMISE)
-    with pytest.raises(gl.errors.ReadError, match="out holds a finished release"):
+    with pytest.raises(gl.errors.ReadError, match="'out' holds a finished release"):
         read_and_release("people.csv", schema(), "out", **PROMISE)
     assert contents(Path()) == before
     assert not Path("again").exists()
@@ -285,7 +289,7 @@ def test_a_release_resumes_with_a_spent_budget_and_only_under_its_ledger(monkeyp
             read_and_release("people.csv", schema(), "out", budget=gl.Budget(1.0, 0), **arguments)
     with pytest.raises(
         gl.errors.ReadError,
-        match=r"begun with independent, Extended\(\), and must be .*\n  Try: pass the same method= and missing=",
+        match=r"begun with independent, Extended\(\); it must be .*\n  Try: pass the same method= and missing=",
     ):
         read_and_release("people.csv", schema(), "out", protect=gl.Rows(1), method="mst")
     monkeypatch.setattr("secrets.token_hex", lambda *_: "another")
@@ -294,7 +298,7 @@ def test_a_release_resumes_with_a_spent_budget_and_only_under_its_ledger(monkeyp
     assert not Path("other.ledger").exists()
     Path("copy.csv").write_bytes(Path("people.csv").read_bytes())
     gl.read("copy.csv", schema(), protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger="third.ledger")
-    with pytest.raises(gl.errors.ReadError, match="begun under another schema or ledger"):
+    with pytest.raises(gl.errors.ReadError, match="begun with another schema or ledger"):
         read_and_release("copy.csv", schema(), "out", ledger="third.ledger", **arguments)
     release = read_and_release("people.csv", schema(), "out", **arguments)
     assert (release.taken_up, release.balance.left) == (True, 0)

@@ -109,7 +109,7 @@ def test_killed_between_releases_it_ends_as_if_it_had_not_been(folder, tmp_path_
     for look in (gl.publish.verify_release, model_of):
         with pytest.raises(
             gl.errors.ReadError,
-            match=r"the release in .* is not finished\n  Try: run the command that started the release again",
+            match=r"the release in .* is not finished\n  Try: run the command or the Python code that started it again",
         ):
             look(folder / "release")
     again = run(folder)

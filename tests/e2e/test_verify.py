@@ -197,14 +197,14 @@ def test_an_unfinished_release_is_refused(release):
 
 def test_a_folder_that_is_no_release_is_refused(tmp_path):
     with pytest.raises(
-        gl.errors.ReadError, match=r"manifest\.json: No such file or directory\n  Try: name a folder made by"
+        gl.errors.ReadError, match=r"manifest\.json: No such file or directory\n  Try: name a release folder"
     ):
         verify_release(tmp_path)
     for content in ("{}", "[]", "x", '{"sha256": 1}'):
         (tmp_path / "manifest.json").write_text(content)
         with pytest.raises(
             gl.errors.ReadError,
-            match=r"manifest\.json is not the manifest of a release, or is damaged\n  Try: name a folder made by",
+            match=r"manifest\.json' is not the manifest of a release, or is damaged\n  Try: name a release folder",
         ):
             verify_release(tmp_path)
 
@@ -237,8 +237,8 @@ def test_given_on_the_command_line(release):
     assert pl.read_csv(rows).select("age", "sex").unique().rows() == [(34, "F")]
     for given, code, message in (
         (["sex=Q"], 2, "column 'sex' has no cell 'Q'"),
-        (["sex"], 2, "--given must be COLUMN=VALUE, with each column once, got 'sex'. Try: write --given sex=female"),
-        (["age=3", "age=4"], 2, "with each column once"),
+        (["sex"], 2, "--given must be COLUMN=VALUE, got 'sex'. Try: write --given sex=female"),
+        (["age=3", "age=4"], 2, "--given names column 'age' twice"),
         (["size=3"], 2, "no column 'size' in the schema"),
     ):
         options = [word for value in given for word in ("--given", value)]

@@ -57,6 +57,8 @@ NEVER_ONE = {
     ("report/statement.py", "len(copies)"),  # at least two
     ("schema/columns.py", "len(self.levels)"),  # above a cap
     ("synth/adversarial/gan.py", "cells"),
+    ("synth/marginal/privbayes.py", "size"),
+    ("synth/marginal/privbayes.py", "cap"),
     ("synth/marginal/aim.py", "needed"),
     ("synth/copies.py", "self.many"),
     ("synth/fitted.py", "soft[rule].share"),

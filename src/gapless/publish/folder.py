@@ -104,7 +104,7 @@ def _check_folder(folder: Path, ledger: Path) -> None:
         for other in folder.glob(f"*{LEDGERS[0]}"):  # the ledger may be kept in this folder
             if not (ledger.exists() and other.samefile(ledger)):
                 raise ReadError(
-                    f"the folder '{folder}' has its own ledger '{other.name}', so the release cannot be paid from "
+                    f"the folder '{folder}' has its own ledger '{other}', so the release cannot be paid from "
                     f"the ledger '{ledger}'",
                     hint=Hint("read the table with ", Argument("ledger", other))
                     | Hint("choose a new folder for the release"),
@@ -260,7 +260,7 @@ def unfinished(folder: Path) -> ReadError:
     """Return the error for the use of an unfinished release."""
     return ReadError(
         f"the release in '{folder}' is not finished",
-        hint="run the same command or Python code that started it again; it resumes where it stopped",
+        hint="run the command or the Python code that started it again; it resumes where it stopped",
     )
 
 

@@ -111,14 +111,12 @@ query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
 query.questions: pass the lower and the upper bound, such as bounds=(0, 100)
 query.questions: pass by="sex", or leave by= out
-query.treatments: ask the question itself: people.ask(Mean("income"), spend="5%")
 synth.fitted: read the table with gapless.Table.read(data, model.schema)
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
 weights.calibration: use gapless.weights.LogReg().fit(truth, fake), if both are public
 weights.discriminators: pass noise="knorm"
 weights.discriminators: fit one with gapless.synth.DPGAN().fit(people, spend="50%")
 weights.weighted_learners: pass positive="?" for a logistic regression of this cell
-weights.weighted_learners: use table.ask(Mean(…), spend=…)
 """
 
 

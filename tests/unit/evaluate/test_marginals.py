@@ -200,7 +200,7 @@ def test_wrong_arguments_are_refused(tmp_path):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": ["low", "middle", "high"]})
     with pytest.raises(gl.errors.SchemaError, match="positive names no cell of the label 'grade'"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": []})
-    with pytest.raises(gl.errors.SchemaError, match="positive names cells of 'town', which is not in labels"):
+    with pytest.raises(gl.errors.SchemaError, match="positive names cells of column 'town', which is not in labels"):
         ev.f1_scores(a, b, labels=["grade"], positive={"town": ["a"]})
     assert ev.positive_cells(a, "grade", "high").tolist() == [False, False, True]
     with pytest.raises(gl.errors.SchemaError, match="nothing can be learned"):

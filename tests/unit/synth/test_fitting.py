@@ -134,10 +134,12 @@ def test_a_model_in_place_of_an_imputer_is_refused_when_it_is_named(tmp_path):
         model = gl.MST().fit(table, spend=table.ledger.share("50%"))
     with pytest.raises(
         gl.errors.ModelError,
-        match=r"an imputer such as FromModel\(…\), got .*\n  Try: use ImputeFirst\(FromModel\(…\)\)",
+        match=r"got a fitted model: .*\n  Try: use ImputeFirst\(gapless\.missing\.FromModel\(model\)\)",
     ):
         gl.ImputeFirst(model)
     paid = len(table.ledger.entries)
-    with pytest.raises(gl.errors.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(FromModel\(…\)\)"):
+    with pytest.raises(
+        gl.errors.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(gapless\.missing\.FromModel\(model\)\)"
+    ):
         gl.MST(missing=model).fit(table, spend=table.ledger.left)
     assert len(table.ledger.entries) == paid
