@@ -34,7 +34,7 @@ BANNED_NAMES = listed("""
 # Names of tests are sentences; other names are not: a name that begins so is a clause.
 CLAUSES = ("what_", "who_", "how_it", "that_is", "where_it", "which_are")
 VERBS = listed("""
-    add ask call check choose close compare copy correct declare drop estimate fit give increase install join keep
+    add ask call check choose close compare copy correct declare drop end estimate fit give increase install join keep
     leave list load lower measure move name open pass put quote read reduce release remove rename repeat replace
     report restore run sample save select set spend split start use wait write
 """)
