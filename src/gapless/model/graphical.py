@@ -13,7 +13,7 @@ to the exact solution of
           + \frac{r_m}{\sigma_m^2} \mathrm{KL}(\nu \,\Vert\, T\mu_m), \qquad \textstyle\sum \nu = T,
 
 a proximal step in closed form (Wright's omega function). It is iterative proportional fitting with a step size that
-depends on the noise of each cell. The reluctance r is σ / `STEP`, and somewhat larger for tables with more noise than
+depends on the noise of each cell. The reluctance r is σ / step, and somewhat larger for tables with more noise than
 most, so that better tables decide. A cell that is off by one `noise_std` then changes by a factor of about
 :math:`e^{step}` per sweep, at any scale of counts and noise.
 
