@@ -103,7 +103,7 @@ class Event:
 def noted(past=None):
     """The releases of a `with` block; if there is a past, its answers are given again."""
     events, waiting, names = [], [], {}
-    real_plan, real_release = Grant._charge_plan, Plan._draw
+    real_plan, real_release = Grant.charge_plan, Plan._draw
 
     def plan(grant, requests, *, together=False):
         requests = list(requests)
@@ -130,7 +130,7 @@ def noted(past=None):
         return call
 
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Grant, "_charge_plan", plan))
+        patches.enter_context(mock.patch.object(Grant, "charge_plan", plan))
         patches.enter_context(mock.patch.object(Plan, "_draw", release))
         for kind in MECHANISMS:
             patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))

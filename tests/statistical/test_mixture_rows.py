@@ -49,9 +49,9 @@ def test_the_check_finds_a_draw_that_is_drawn_elsewhere(monkeypatch):
     """Planted: the target of the swaps is moved a twentieth of the way to another model."""
     other, plain = np.hstack(model_of(seed=9).probabilities), module.swap_rebalance
 
-    def elsewhere(codes, groups, target, ends, rng):
+    def elsewhere(codes, groups, features, target, ends, rng):
         wrong = other.T @ other * np.float32(ROWS / COMPONENTS)
-        plain(codes, groups, np.float32(0.95) * target + np.float32(0.05) * wrong, ends, rng)
+        plain(codes, groups, features, np.float32(0.95) * target + np.float32(0.05) * wrong, ends, rng)
 
     monkeypatch.setattr(module, "swap_rebalance", elsewhere)
     model = model_of()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from math import prod
+from math import inf, nextafter, prod, sqrt
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -27,13 +27,16 @@ from gapless.data.engines.memory import Engine
 from gapless.data.private_table import PrivateTable, WhichRows, cached
 from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.privacy import noise
-from gapless.privacy.private import L1, Columns, Linf, Private, transform
+from gapless.privacy.pricing import Planned
+from gapless.privacy.private import L1, Columns, L2Vector, Linf, Private, transform
 from gapless.schema.schema import Constraint
 from gapless.types import Floats, Integers, whole
 
 Marginals: TypeAlias = Sequence[tuple[int, ...]]  # columns, by position
 
 CELLS_IN_MEMORY = 1 << 24
+FEATURE_LENGTH = 1 << 12  # of the longest feature vector, in whole numbers
+PRODUCT_LENGTH = FEATURE_LENGTH**2  # of the longest product of two
 
 
 class Workload:
@@ -174,6 +177,7 @@ class Views:
         self._extended = [int(codes.max()) + 1 for _, codes in views]
         self.sizes = tuple(observed if rows == "observed" else self._extended)
         self._unit = table.protect.at_most
+        self._leaves_out_gaps = rows == "observed"
         needed = [[column.name] if rows == "observed" else [] for column in columns]
         self._reads = [table._declared_reads(table._observed_on(names)) or frozenset() for names in needed]
         places, codes_of_views = [c for c, _ in views], dict(enumerate(codes for _, codes in views))
@@ -214,16 +218,69 @@ class Views:
             key=self._key,
         )
 
+    def feature_products(
+        self, pairs: Marginals, vectors: Sequence[Integers], *, numbers: int
+    ) -> list[Private[Integers, L2Vector]]:
+        r"""For each pair of views the sum over rows of the products of their features, as one vector of whole numbers.
+
+        .. math:: \sum_i f_a(x_{ia})\, f_b(x_{ib})^\top, \qquad \lVert f(x) \rVert_2 \le 2^{12}
+
+        `vectors` has a feature vector for each cell of each view. Distance: a row adds a matrix of Frobenius norm
+        :math:`\lVert f_a \rVert \lVert f_b \rVert \le 2^{24}`, so k rows move the sum by at most :math:`2^{24} k` in
+        L2. Where rows with gaps are left out, the last number is half the number of rows, times :math:`2^{24}`. This
+        makes the distance :math:`2^{24} k \sqrt{5/4}` (docs/proofs/stability.md, section 4). Sums of fewer than
+        :math:`2^{38}` rows fit 64 bits.
+
+        Args:
+            pairs: of views.
+            vectors: for each view cells × features, whole numbers.
+            numbers: a public bound on the length of each result.
+        """
+        pairs, distance = list(pairs), _product_distance(self._unit, numbers, leaves_out_gaps=self._leaves_out_gaps)
+        vectors = [np.array(cells, dtype=np.int64) for cells in vectors]  # copies: no caller can change them
+        for cells, size in zip(vectors, self.sizes, strict=True):
+            # Each number is checked first, so that squares do not overflow.
+            if cells.shape[0] != size or np.abs(cells).max(initial=0) > FEATURE_LENGTH:
+                raise ModelError("features do not match the cells", hint="pass one vector of features for each cell")
+            if ((cells * cells).sum(axis=1) > FEATURE_LENGTH**2).any():
+                raise ModelError(
+                    f"a feature vector is longer than {FEATURE_LENGTH}", hint="pass shorter vectors"
+                )
+        if any(vectors[a].shape[1] * vectors[b].shape[1] + 1 > numbers for a, b in pairs):
+            raise ModelError("a product has more numbers than planned", hint="pass a larger bound on its length")
+        products = transform(
+            self._rows,
+            cached(lambda engine: self._products(engine, pairs, vectors)),
+            distance=None,
+            reads=None,
+            key=self._key,
+        )
+        return [
+            transform(products, itemgetter(number), distance=distance, reads=self._needed(pair) or None, key=self._key)
+            for number, pair in enumerate(pairs)
+        ]
+
+    def _products(self, engine: Engine, pairs: Marginals, vectors: Sequence[Integers]) -> list[Integers]:
+        found = []
+        for pair, counts in zip(pairs, self._count_in_batches(engine, pairs), strict=True):
+            first, second = (vectors[view] for view in pair)
+            product = (first.T @ counts @ second).ravel()
+            found.append(np.append(product, counts.sum() * (PRODUCT_LENGTH // 2)) if self._leaves_out_gaps else product)
+        return found
+
     def _needed(self, views: tuple[int, ...]) -> Columns:
         return frozenset().union(*(self._reads[view] for view in views))
 
     def _dependences(self, engine: Engine, marginals: Marginals) -> Iterator[float]:
-        """Count candidates in batches of about `CELLS_IN_MEMORY` cells: they can be many and wide."""
+        return map(_dependence, self._count_in_batches(engine, marginals))
+
+    def _count_in_batches(self, engine: Engine, marginals: Marginals) -> Iterator[Integers]:
+        """Count marginals in batches of about `CELLS_IN_MEMORY` cells: they can be many and wide."""
         batch = (
             np.cumsum([prod(self._extended[view] for view in marginal) for marginal in marginals]) // CELLS_IN_MEMORY
         )
         for _, some in groupby(zip(batch, marginals, strict=True), key=itemgetter(0)):
-            yield from map(_dependence, self._count(engine, [marginal for _, marginal in some]))
+            yield from self._count(engine, [marginal for _, marginal in some])
 
     def _count(self, engine: Engine, marginals: Marginals) -> list[Integers]:
         return engine.count(marginals, self._extended, self.sizes)
@@ -273,6 +330,26 @@ def _dependence(counts: Integers) -> float:
         return 0.0
     expected = table.sum(axis=1, keepdims=True) * (table.sum(axis=0, keepdims=True) / total)
     return 0.5 * float(np.abs(table - expected).sum())
+
+
+def planned_counts(table: PrivateTable, columns: Sequence[str], *, rows: WhichRows) -> Planned:
+    """The sensitivity of a marginal of these columns, whatever their bins will be; without columns: of all rows."""
+    return Planned(L1(table.protect.at_most), _reads(table, columns, rows))
+
+
+def planned_products(table: PrivateTable, columns: Sequence[str], *, rows: WhichRows, numbers: int) -> Planned:
+    """The sensitivity of feature products of these columns, whatever their features will be."""
+    distance = _product_distance(table.protect.at_most, numbers, leaves_out_gaps=rows == "observed")
+    return Planned(distance, _reads(table, columns, rows))
+
+
+def _product_distance(unit: int, numbers: int, *, leaves_out_gaps: bool) -> L2Vector:
+    length = unit * PRODUCT_LENGTH
+    return L2Vector(nextafter(length * sqrt(1.25), inf) if leaves_out_gaps else float(length), numbers)
+
+
+def _reads(table: PrivateTable, columns: Sequence[str], rows: WhichRows) -> Columns | None:
+    return table._declared_reads(table._observed_on(columns if rows == "observed" else ()))
 
 
 def grouped_counts(

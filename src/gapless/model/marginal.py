@@ -18,6 +18,7 @@ from gapless.types import Floats
 
 Marginal = tuple[int, ...]  # its columns, by position
 
+LEAST_SHARE = 1e-5  # of a cell that must be possible
 LEAST_NOISE = 1e-6  # counts that are as good as exact, at absurd budgets, still have a finite weight
 
 
@@ -63,6 +64,12 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
     excess = np.cumsum(falling) - total
     last = np.flatnonzero(falling * np.arange(1, falling.size + 1) > excess)[-1]
     return np.asarray(np.maximum(values - excess[last] / (last + 1), 0.0))
+
+
+def positive_shares(counts: Floats, total: float) -> Floats:
+    """Noisy counts as positive shares that sum to 1."""
+    shares = np.maximum(project_to_simplex(counts, total) / total, LEAST_SHARE)
+    return np.asarray(shares / shares.sum())
 
 
 def estimate_total(measurements: Iterable[Measurement]) -> float:

@@ -16,8 +16,8 @@ from gapless.privacy.mechanisms import (
     Mechanism,
     for_counts,
 )
-from gapless.privacy.pricing import Request
-from gapless.privacy.private import L1, L2, Columns, Linf, LinfByGroup, Private, Released, Sampled, Smooth
+from gapless.privacy.pricing import Planned, Request
+from gapless.privacy.private import L1, L2, Columns, L2Vector, Linf, LinfByGroup, Private, Released, Sampled, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee, StabilityCost, stability_cost
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
@@ -40,6 +40,7 @@ __all__ = [
     "Guarantee",
     "Journal",
     "KNorm",
+    "L2Vector",
     "Ledger",
     "Linf",
     "LinfByGroup",
@@ -47,6 +48,7 @@ __all__ = [
     "Mechanism",
     "MissingAtLeast",
     "Plan",
+    "Planned",
     "Private",
     "PrivateTraining",
     "Released",

@@ -19,15 +19,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gapless.privacy.accounting import MIN_DELTA
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian
-from gapless.privacy.pricing import CountNoise, Price, RenyiFilter, Request
-from gapless.privacy.private import L1, L2, Columns, Private
+from gapless.privacy.pricing import CountNoise, Price, RenyiFilter, Request, Sensitivity
+from gapless.privacy.private import L1, L2, Columns, L2Vector
 from gapless.privacy.registry import RECOMPUTED_TOLERANCE, UNKNOWN_MECHANISM, distance_of, mechanism_of
 from gapless.types import Floats
 
@@ -68,8 +68,10 @@ class BatchPart:
         if not isinstance(mechanism, DiscreteGaussian) or not isinstance(distance, L2):
             return None
         # An integer that changes at all changes by at least 1.
-        changed = distance.at_most if isinstance(distance, L1) else distance.at_most**2
-        return cls(mechanism.std, distance.at_most, math.floor(changed * (1 + ROUNDING)), reads or frozenset())
+        changed = math.floor((distance.at_most if isinstance(distance, L1) else distance.at_most**2) * (1 + ROUNDING))
+        if isinstance(distance, L2Vector):
+            changed = min(changed, distance.numbers)
+        return cls(mechanism.std, distance.at_most, changed, reads or frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,7 @@ class FirstBatch(RenyiFilter):
         losses = tuple(loss * (price / alone.total.value) for loss in alone.losses)
         return Price(alone.requests, Loss(price, self.capacity.order), losses, together=True)
 
-    def noise_for(self, counts: Sequence[Private[Any, L1]], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:
+    def noise_for(self, counts: Sequence[Sensitivity], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:
         """The least noise with which the price of the batch is `spend`."""
         noises = super().noise_for(counts, losses, spend)
         batch = self._batch([(noise, value.distance) for noise, value in zip(noises, counts, strict=True)])

@@ -12,8 +12,8 @@ from gapless.privacy import noise
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry, entries_of
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.pricing import CountNoise, Distance, Pricing, Request, normalized_weights
-from gapless.privacy.private import L1, Key, Numbers, Private, Released, check_sealed, describe_reads
+from gapless.privacy.pricing import CountNoise, Distance, Pricing, Request, Sensitivity, normalized_weights
+from gapless.privacy.private import Key, Numbers, Private, Released, check_sealed, describe_reads
 from gapless.text import plural
 
 if TYPE_CHECKING:
@@ -75,17 +75,14 @@ class Grant:
         for value, *_ in requests:
             check_sealed(value, self._key)  # before the charge
         batch = [Request(value.distance, value.reads, mechanism, what) for value, mechanism, what in requests]
-        return self._charge_plan(batch, together=together).release_all([value for value, *_ in requests])
+        return self.charge_plan(batch, together=together).release_all([value for value, *_ in requests])
 
-    def charge_plan(self, requests: Iterable[Request]) -> Plan:
+    def charge_plan(self, requests: Iterable[Request], *, together: bool = False) -> Plan:
         """Price all requests and charge for them at once; the plan then reads their values in turn.
 
-        The values need not exist yet: they may depend on earlier answers of the plan (`Plan.release`). So they are
-        never priced `together`: docs/proofs/first_batch.md is for values that do not depend on answers.
+        The values need not exist yet: they may depend on earlier answers of the plan. Distances, noise and `reads` are
+        fixed here, which is all that a price needs; `together` as in `release_all`.
         """
-        return self._charge_plan(requests, together=False)
-
-    def _charge_plan(self, requests: Iterable[Request], *, together: bool) -> Plan:
         requests, source = list(requests), noise.current()  # the operating system, or a test's repeatable noise
         if not all(type(request) is Request for request in requests):  # a subclass could state another loss
             odd = next(type(request).__name__ for request in requests if type(request) is not Request)
@@ -109,7 +106,7 @@ class Grant:
         charged = self._journal.next_batch(entries, after=self._ledger.entry_count)
         return self._ledger.charge(entries, run=self._journal.run) if charged is None else charged
 
-    def even_loss(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
+    def even_loss(self, values: Sequence[Sensitivity], spend: Loss) -> Loss:
         """The equal loss for each value so that releasing all of them next costs `spend`.
 
         An even share; more, if the budget is for the complete data and these values leave out rows with gaps
@@ -118,14 +115,14 @@ class Grant:
         return self.split_losses(values, spend)[0]
 
     def split_losses(
-        self, values: Sequence[Private[Any, Any]], spend: Loss, *, shares: Sequence[float] | None = None
+        self, values: Sequence[Sensitivity], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[Loss]:
         """Like `even_loss`, with losses of the relative sizes `shares`."""
         reads = [self._ledger.recorded_reads(value.reads) for value in values]
         return self._pricing.split_losses(reads, spend, normalized_weights(shares or [1.0] * len(values)))
 
     def noise_for(
-        self, counts: Sequence[Private[Any, L1]], spend: Loss, *, shares: Sequence[float] | None = None
+        self, counts: Sequence[Sensitivity], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[CountNoise]:
         """Noise for each count so that releasing all next, `together`, costs `spend`.
 

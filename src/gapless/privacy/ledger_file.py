@@ -37,7 +37,7 @@ from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.private import Columns
-from gapless.privacy.registry import UNKNOWN_MECHANISM
+from gapless.privacy.registry import UNKNOWN_MECHANISM, record_of
 from gapless.types import GapRule
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def entries_of(price: Price, *, to: str, noise_name: str) -> list[Entry]:
             to=to,
             what=request.what,
             mechanism=request.mechanism.parameters(),
-            distance={type(request.distance).__name__: request.distance.at_most},
+            distance=record_of(request.distance),
             reads=None if request.reads is None else sorted(request.reads),
             noise=noise_name,
             time=today(),

@@ -296,10 +296,13 @@ def _bounded_range_for(loss: Loss) -> float:
     return epsilon if loss.order == PURE else max(epsilon, math.sqrt(8 * loss.value / loss.order))
 
 
-def for_counts(loss: Loss, distance: L1) -> DiscreteLaplace | DiscreteGaussian:
+def for_counts(loss: Loss, distance: L2) -> DiscreteLaplace | DiscreteGaussian:
     """The noise for counts: discrete Laplace under a pure budget, else discrete Gaussian."""
-    kind = DiscreteLaplace if loss.order == PURE else DiscreteGaussian
-    return kind.for_loss(loss, distance)
+    if loss.order != PURE:
+        return DiscreteGaussian.for_loss(loss, distance)
+    if not isinstance(distance, L1):
+        check_distance(distance, L1)
+    return DiscreteLaplace.for_loss(loss, L1(distance.at_most))
 
 
 def pure_epsilon(loss: Loss) -> float:

@@ -17,12 +17,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from gapless.errors import BudgetError
 from gapless.privacy.budget import ROUNDING, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
-from gapless.privacy.private import L1, Columns, Linf, Private, Sampled, Smooth
+from gapless.privacy.private import L2, Columns, Linf, Sampled, Smooth
 from gapless.privacy.registry import check_known_mechanism
 
 if TYPE_CHECKING:
@@ -31,6 +31,25 @@ if TYPE_CHECKING:
 
 Distance: TypeAlias = Linf | Smooth | Sampled
 CountNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+
+
+class Sensitivity(Protocol):
+    """What noise is calibrated to: a sealed value, or a request for one that does not exist yet (`Planned`)."""
+
+    @property
+    def distance(self) -> Any:
+        """The bound on the change of the value when one protected unit is added or removed."""
+
+    @property
+    def reads(self) -> Columns | None:
+        """The columns on which a row must be observed to be read at all; None if every row is read."""
+
+
+class Planned(NamedTuple):
+    """The sensitivity of a value that will depend on earlier answers."""
+
+    distance: L2
+    reads: Columns | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +121,7 @@ class Pricing(Protocol):
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """One loss for each release, proportional to `weights` (mean 1), so that all together cost `spend`."""
 
-    def noise_for(self, counts: Sequence[Private[Any, L1]], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:  # noqa: ARG002 the cost of `losses`
+    def noise_for(self, counts: Sequence[Sensitivity], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:  # noqa: ARG002 the cost of `losses`
         """The least noise at which these counts together cost `spend`. Default: each is calibrated to its loss."""
         return [for_counts(loss, value.distance) for loss, value in zip(losses, counts, strict=True)]
 

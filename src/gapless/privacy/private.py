@@ -48,6 +48,19 @@ class L2(Linf):
 
 
 @dataclass(frozen=True, slots=True)
+class L2Vector(L2):
+    """The same for a vector with at most `numbers` numbers; a public bound."""
+
+    numbers: int
+
+    def __post_init__(self) -> None:
+        _Distance.__post_init__(self)
+        if type(self.numbers) is not int or self.numbers < 1:
+            wrong = f"numbers of L2Vector must be a whole number above 0, got {self.numbers!r}"
+            raise BudgetError(wrong, hint="pass the length of the vector")
+
+
+@dataclass(frozen=True, slots=True)
 class L1(L2):
     """A bound on the sum of absolute changes (L1 sensitivity); it bounds the Euclidean norm too."""
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_args
 
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, KNorm
-from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Sampled, Smooth
+from gapless.privacy.private import L1, L2, L2Vector, Linf, LinfByGroup, Sampled, Smooth
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy
 from gapless.privacy.teachers import SubsampledTeacher, TeacherVotes
@@ -36,9 +36,10 @@ UNKNOWN_MECHANISM = {"name": "unknown"}  # of an entry that a crash left half wr
 # (docs/proofs/renyi_filter.md, section 6).
 RECOMPUTED_TOLERANCE = 1e-10
 
-_DISTANCES: dict[type, Callable[[float], Any]] = {
+_DISTANCES: dict[type, Callable[..., Any]] = {
     L1: L1,
     L2: L2,
+    L2Vector: L2Vector,
     Linf: Linf,
     LinfByGroup: LinfByGroup,
     Smooth: partial(Smooth, least=0.0),  # decides the grid of answers, not the loss
@@ -70,8 +71,14 @@ def mechanism_of(parameters: Mapping[str, Any]) -> Recorded | None:
 
 def distance_of(record: Mapping[str, float]) -> Any:
     """The distance that an entry records."""
-    ((name, at_most),) = record.items()
-    return _DISTANCE_OF_NAME[name](at_most)
+    (name, at_most), *more = record.items()
+    return _DISTANCE_OF_NAME[name](at_most, **dict(more))
+
+
+def record_of(distance: Any) -> dict[str, float]:
+    """The distance as an entry records it."""
+    more = {"numbers": distance.numbers} if isinstance(distance, L2Vector) else {}
+    return {type(distance).__name__: distance.at_most} | more
 
 
 def recomputed_loss(parameters: Mapping[str, Any], distance: Mapping[str, float], order: float) -> float:

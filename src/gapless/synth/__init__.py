@@ -16,13 +16,14 @@ from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer
 from gapless.synth.loading import load
 from gapless.synth.marginal.aim import AIM
+from gapless.synth.marginal.factors import Factors
 from gapless.synth.marginal.independent import Independent
 from gapless.synth.marginal.mixture import Mixture
 from gapless.synth.marginal.mst import MST
 from gapless.synth.marginal.privbayes import PrivBayes
 from gapless.synth.sequential.kamino import Kamino
 
-_MARGINAL = (Independent, PrivBayes, MST, AIM, Mixture)
+_MARGINAL = (Independent, PrivBayes, MST, AIM, Mixture, Factors)
 _ADVERSARIAL = (MisGAN, DPGAN, DPCGAN, DPCTGAN, DPautoGAN, PATEGAN)
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (*_MARGINAL, Kamino, *_ADVERSARIAL, Auto)}
 
@@ -42,6 +43,7 @@ __all__ = [
     "TREATMENTS",
     "Auto",
     "DPautoGAN",
+    "Factors",
     "FittedModel",
     "Independent",
     "Kamino",

@@ -215,7 +215,7 @@ class Copies(Sequence[Table]):
         return Drawn(self.weigh(self._model(learned).sample(rows, seed=sample_seed)), measurements)
 
     def _model(self, learned: LearnedModel) -> FittedModel:
-        filled, gapped, total, _, measurements = learned
+        filled, gapped, total, _, measurements, _ = learned
         within_bin_counts = (measurements or self.measurements).within_bin_counts(self.model.schema, follow_noise=True)
         return replace(self.model, filled=filled, gapped=gapped, total=total, within_bin_counts=within_bin_counts)
 

@@ -212,7 +212,7 @@ class FitContext:
             for name, groups in hierarchies.items()
             for level, counts in zip(groups, grouped_counts(table, name, groups, rows=self.counted), strict=True)
         ]
-        released = iter(self.release(requests, self.grant.left * BINS_SHARE))
+        released = iter(self.release_bins(requests))
         noise_std = max(noise.noise_std for noise in self.noise)
         total = 0.0
         for column in columns:
@@ -224,8 +224,15 @@ class FitContext:
             ]
             total = max(total, tables[0].sum())
         self.within_bin_counts = self.to_measurements().within_bin_counts(table.schema)
-        bins = bins_for(total, self.grant.left, table.protect, len(table.schema.columns))
-        return cut_schema(table.schema, self.within_bin_counts, bins, min_rows=THIN * noise_std)
+        return cut_schema(table.schema, self.within_bin_counts, self.bins(total), min_rows=THIN * noise_std)
+
+    def release_bins(self, requests: Sequence[tuple[Counts, str]]) -> list[Floats]:
+        """Release the counts from which bins are learned. A method that plans all its releases overrides this."""
+        return self.release(requests, self.grant.left * BINS_SHARE)
+
+    def bins(self, rows: float) -> int:
+        """Return how many bins a column may have, given the noisy number of rows."""
+        return bins_for(rows, self.grant.left, self.table.protect, len(self.sizes))
 
     @property
     def counted(self) -> WhichRows:
@@ -461,7 +468,7 @@ class FitContext:
             edges=tuple(sorted(edges)),
             broken=self.broken,
         )
-        filled, gapped, _, _, measurements = learned
+        filled, gapped, _, _, measurements, _ = learned
         return FittedModel(self.schema, filled, gapped, self.total, facts, self.within_bin_counts, measurements, critic)
 
 

@@ -58,8 +58,13 @@ def bins_for(rows: float, loss: Loss, protect: Rows, columns: int) -> int:
     The noise is that of all pairs of columns measured with equal shares of the loss.
     """
     pairs = max(1, columns * (columns - 1) // 2)
-    noise_std = max(for_counts(loss / pairs, L1(protect.at_most)).noise_std, 1e-9)
-    return int(np.clip(math.sqrt(max(rows, 0.0) / (ROWS_PER_NOISE * noise_std)), FEWEST_BINS, MOST_BINS))
+    return bins_for_noise(rows, for_counts(loss / pairs, L1(protect.at_most)).noise_std)
+
+
+def bins_for_noise(rows: float, noise_std: float) -> int:
+    """The same for pairs with this noise."""
+    cells = max(rows, 0.0) / (ROWS_PER_NOISE * max(noise_std, 1e-9))
+    return int(np.clip(math.sqrt(cells), FEWEST_BINS, MOST_BINS))
 
 
 def hierarchy_levels(cells: int, others: int) -> list[Integers]:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import prod
 from typing import Any, NamedTuple, cast
 
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 
 from gapless.constraints.compatible import ForbiddenCells
 from gapless.constraints.forbidden import constraints_of
+from gapless.data.workload import FEATURE_LENGTH
 from gapless.errors import ModelError
 from gapless.model.completion import complete_model, complete_table
 from gapless.model.distribution import Distribution, Product
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.marginal import Marginal, Measurement, estimate_total, positive_shares, project_to_simplex
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.learning import least_squares_counts, level_counts, nonnegative_counts
@@ -36,6 +38,8 @@ from gapless.synth.marginal.bayesian_network import (
     fit_tables,
     joint_start_size,
 )
+from gapless.synth.marginal.factors_fit import ColumnTarget, WarmStart, fit_factors, ridge_for
+from gapless.synth.marginal.features import FeatureMap, mean_features, value_order
 from gapless.synth.marginal.mixture_fit import fit_mixture
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.types import Floats
@@ -44,6 +48,11 @@ MOST_CELLS = 1 << 28  # of a junction tree that a model file may ask for: two gi
 MAX_JUNCTION_TREE_CELLS = 20_000_000  # of a junction tree that can be fitted; selection stays far below
 
 Progress = Callable[[int, int], object]  # called with how much is done, and of how much
+
+
+FOLLOW_RIDGE = 0.1  # of a model of factors that follows noise, relative to the usual ridge
+FACTORS = "factors"  # a kind of learner; its distributions are mixtures
+RELEASED = ("tables", "rows", "bin_hierarchy", "products", "pair_rows")  # the fields of `Measurements` with noise
 
 
 class LearnedModel(NamedTuple):
@@ -55,6 +64,7 @@ class LearnedModel(NamedTuple):
         total: the noisy number of rows.
         unexplained: the tables that are further from the model than noise explains.
         measurements: the tables; None if the model cannot be learned from tables again.
+        end: of a fit of factors, for a warm start.
     """
 
     filled: Distribution
@@ -62,6 +72,7 @@ class LearnedModel(NamedTuple):
     total: float
     unexplained: tuple[Marginal, ...] = ()
     measurements: Measurements | None = None
+    end: WarmStart | None = None
 
 
 class LearnOptions(NamedTuple):
@@ -98,6 +109,9 @@ class Measurements:
         bin_hierarchy: for columns with learned bins, the counts of their cells in groups, the coarsest level first.
         nodes: for a network, one per table: those of all columns, parents first, then pairs within some of these.
         same_rows: for a network, whether all tables count the same rows.
+        features: for factors, the features of each column's cells.
+        products: for factors, the feature products of each pair of columns, as numbers of rows.
+        pair_rows: for factors, the noisy number of rows observed in each pair, if rows with gaps are left out.
         cap_cells: for a network, the largest junction tree on which its tables are reconciled. For a graphical model,
             the largest table in which structural zeros enforce a rule between rows.
     """
@@ -109,6 +123,9 @@ class Measurements:
     bin_hierarchy: tuple[Measurement, ...] = ()
     nodes: tuple[Node, ...] = ()
     same_rows: bool = True
+    features: tuple[FeatureMap, ...] = ()
+    products: tuple[Measurement, ...] = ()
+    pair_rows: tuple[Measurement, ...] = ()
     cap_cells: int = MAX_JUNCTION_TREE_CELLS
 
     @property
@@ -287,13 +304,19 @@ class Measurements:
         counts = [_count(rows, table.counts.shape) for rows, table in zip(tables, self.tables, strict=True)]
         counts += [np.array(float(len(codes)))] * len(self.rows)
         within_bins = self.within_bin_counts(schema, follow_noise=True)
+        finest = [codes[:, column].astype(np.int64) for column in range(codes.shape[1])]
         for column, (levels, _) in self._hierarchies.items():
             line = schema.columns[column]
             assert isinstance(line, BinnedColumn)  # noqa: S101 for mypy: others have no bins
-            valued = codes[codes[:, column] < line.values_size, column]
-            drawn = line.draw_cells(within_bins[line.name], valued, rng)
+            has_value = codes[:, column] < line.values_size
+            drawn = line.draw_cells(within_bins[line.name], codes[has_value, column], rng)
+            finest[column] += line.finest.values_size - line.values_size  # *not applicable* and gap states
+            finest[column][has_value] = drawn
             cells = np.bincount(drawn, minlength=line.finest.values_size).astype(np.float64)
             counts += level_counts(cells, levels)
+        if self.products:
+            vectors = [_row_features(self.features[c], schema, c, finest[c], within_bins) for c in range(len(finest))]
+            counts += [vectors[a].T @ vectors[b] for a, b in (product.columns for product in self.products)]
         return self._with_noise(counts, rng)
 
     def _with_noise(self, counts: Sequence[Floats], rng: np.random.Generator) -> Measurements:
@@ -302,18 +325,17 @@ class Measurements:
             Measurement(old.columns, new + rng.normal(0.0, old.noise_std, np.shape(new)), old.noise_std)
             for old, new in zip(self._released, counts, strict=True)
         ]
-        begin, end = len(self.tables), len(self.tables) + len(self.rows)
-        return replace(
-            self, tables=tuple(fresh[:begin]), rows=tuple(fresh[begin:end]), bin_hierarchy=tuple(fresh[end:])
-        )
+        remaining = iter(fresh)
+        changed: dict[str, Any] = {f: tuple(islice(remaining, len(getattr(self, f)))) for f in RELEASED}
+        return replace(self, **changed)
 
     @property
     def _released(self) -> tuple[Measurement, ...]:
-        return (*self.tables, *self.rows, *self.bin_hierarchy)
+        return tuple(measured for field in RELEASED for measured in getattr(self, field))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that a model file keeps."""
-        many = [len(self.tables), len(self.rows), len(self.bin_hierarchy), len(self.nodes)]
+        many = [*(len(getattr(self, field)) for field in RELEASED), len(self.nodes), len(self.features)]
         facts = [self.extended, self.same_rows, self.cap_cells, *many]
         arrays: dict[str, NDArray[Any]] = {"kind": np.array(self.kind), "facts": np.array(facts, dtype=np.int64)}
         for number, table in enumerate(self._released):
@@ -322,29 +344,35 @@ class Measurements:
             arrays[f"noise_std.{number}"] = np.array(table.noise_std)
         for number, node in enumerate(self.nodes):
             arrays |= {f"merged.{number}.{axis}": codes for axis, codes in enumerate(node.merged)}
+        for number, features in enumerate(self.features):
+            arrays[f"features.{number}"] = features.vectors
+            if features.groups is not None:
+                arrays[f"groups.{number}"] = features.groups
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Measurements:
         """Rebuild the measurements from the arrays of a model file."""
-        extended, same_rows, cap_cells, tables, rows, hierarchies, nodes = arrays["facts"].tolist()
+        extended, same_rows, cap_cells, *many, nodes, features = arrays["facts"].tolist()
         measured = [
             Measurement(
                 tuple(arrays[f"columns.{number}"].tolist()),
                 arrays[f"counts.{number}"].astype(np.float64),
                 float(arrays[f"noise_std.{number}"]),
             )
-            for number in range(tables + rows + hierarchies)
+            for number in range(sum(many))
         ]
         families = [
             (columns[-1], columns[:-1], tuple(arrays[f"merged.{number}.{axis}"] for axis in range(len(columns) - 1)))
             for number, columns in enumerate(table.columns for table in measured[:nodes])
         ]
+        remaining = iter(measured)
         return cls(
             kind=str(arrays["kind"]),
-            tables=tuple(measured[:tables]),
-            rows=tuple(measured[tables : tables + rows]),
-            bin_hierarchy=tuple(measured[tables + rows :]),
+            features=tuple(
+                FeatureMap(arrays[f"features.{number}"], arrays.get(f"groups.{number}")) for number in range(features)
+            ),
+            **{field: tuple(islice(remaining, length)) for field, length in zip(RELEASED, many, strict=True)},
             extended=bool(extended),
             nodes=tuple(Node(*family) for family in families),
             same_rows=bool(same_rows),
@@ -497,9 +525,66 @@ def _mixture(measurements: Measurements, schema: Schema, options: LearnOptions) 
     return LearnedModel(*found)
 
 
+def _row_features(
+    features: FeatureMap, schema: Schema, column: int, finest: NDArray[np.int64], cell_counts: Mapping[str, Floats]
+) -> Floats:
+    """The features of rows; where only the bin of a value is known, their mean in the bin."""
+    line = schema.columns[column]
+    if len(features.vectors) == line.extended_size or line.name in cell_counts:
+        return features.vectors[finest] / FEATURE_LENGTH
+    even = np.full(line.extended_size, 1 / line.extended_size)
+    return mean_features(schema, column, even, cell_counts, features.vectors)[finest]
+
+
+def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) -> LearnedModel:
+    """Fit latent factors to one-way tables and feature products."""
+    total = max(1.0, measurements.total)
+    cell_counts = measurements.within_bin_counts(schema, follow_noise=options.follow_noise)
+    sizes = measurements.sizes(schema)
+    tables = {table.columns[0]: table for table in measurements.scaled_tables}
+    columns = []
+    for place, (column, features) in enumerate(zip(schema.columns, measurements.features, strict=True)):
+        shares, noise_std = np.full(sizes[place], 1 / sizes[place]), np.full(sizes[place], 1.0)
+        if place in tables:
+            shares = positive_shares(tables[place].counts, total)
+            noise_std = np.full(sizes[place], tables[place].noise_std / total)
+        columns.append(
+            ColumnTarget(
+                shares,
+                noise_std,
+                mean_features(schema, place, shares, cell_counts, features.vectors),
+                gaps=sizes[place] - column.size,
+                order=value_order(column),
+                groups=features.groups,
+            )
+        )
+    rows = [total] * len(measurements.products)
+    if measurements.pair_rows:
+        rows = [max(1.0, float(known.counts), known.noise_std) for known in measurements.pair_rows]
+    products = {
+        product.columns: (product.counts / known, product.noise_std / known)
+        for product, known in zip(measurements.products, rows, strict=True)
+    }
+    found = fit_factors(
+        columns,
+        products,
+        ridge=ridge_for(columns) * (FOLLOW_RIDGE if options.follow_noise else 1.0),
+        start=options.start and options.start.end,
+        seed=options.seed,
+    )
+    maps = [column.features for column in columns]
+    filled = MixtureModel(
+        [cells.T for cells in found.values],
+        features=[map_[: column.size] for map_, column in zip(maps, schema.columns, strict=True)],
+    )
+    gapped = MixtureModel([cells.T for cells in found.cells], features=maps) if measurements.extended else None
+    return LearnedModel(filled, gapped, total, end=found.end)
+
+
 LEARNERS: dict[str, Callable[[Measurements, Schema, LearnOptions], LearnedModel]] = {
     Product.kind: _product,
     GraphicalModel.kind: _graphical,
     BayesianNetwork.kind: _network,
     MixtureModel.kind: _mixture,
+    FACTORS: _factors,
 }

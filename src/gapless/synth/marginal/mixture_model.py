@@ -64,6 +64,8 @@ class MixtureModel:
 
     Args:
         probabilities: for each column a row for each component; components have equal weights.
+        features: for each column cells × features; samples are balanced in their products. By default features are
+            the cells themselves.
 
     >>> sides = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> MixtureModel([sides, sides]).marginal([0, 1]).round(2).tolist()
@@ -72,7 +74,10 @@ class MixtureModel:
 
     kind: ClassVar[str] = "mixture"
 
-    def __init__(self, probabilities: Iterable[NDArray[Any]]) -> None:
+    def __init__(
+        self, probabilities: Iterable[NDArray[Any]], *, features: Sequence[NDArray[Any]] | None = None
+    ) -> None:
+        self.features = None if features is None else tuple(np.asarray(cells, np.float32) for cells in features)
         self.probabilities = tuple(np.asarray(table, dtype=np.float32) for table in probabilities)
         self.sizes = tuple(int(table.shape[-1]) for table in self.probabilities)
         self.components = len(self.probabilities[0]) if self.probabilities else 1
@@ -129,10 +134,12 @@ class MixtureModel:
         which = rng.permutation(rng.permutation(self.components)[np.arange(rows) % self.components])
         for column, table in enumerate(self.probabilities):
             codes[:, column] = systematic_by_group(table.astype(np.float64), which, rng)
-        ends = ends_of(self.sizes)
+        features = self.features or [np.eye(size, dtype=np.float32) for size in self.sizes]
+        ends = ends_of([cells.shape[1] for cells in features])
         if rows > self.components and rows * int(ends[-1]) ** 2 <= MOST:
-            whole = np.hstack(self.probabilities)
-            swap_rebalance(codes, which, whole.T @ (whole * np.float32(rows / self.components)), ends, rng)
+            means = np.hstack([cells @ map_ for cells, map_ in zip(self.probabilities, features, strict=True)])
+            target = means.T @ (means * np.float32(rows / self.components))
+            swap_rebalance(codes, which, features, target, ends, rng)
         return codes
 
     def fill(self, given: Integers, chance: UniformDraws) -> Codes:
@@ -178,12 +185,16 @@ class MixtureModel:
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that a model file keeps."""
         whole = np.hstack([np.empty((self.components, 0), dtype=np.float32), *self.probabilities])
-        return {"sizes": np.array(self.sizes, dtype=np.int64), "probabilities": whole}
+        arrays = {"sizes": np.array(self.sizes, dtype=np.int64), "probabilities": whole}
+        return arrays | {f"features.{column}": cells for column, cells in enumerate(self.features or ())}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> MixtureModel:
         """Rebuild the mixture from the arrays of a model file."""
-        return cls(arrays["probabilities"][:, begin:end] for begin, end in pairwise(ends_of(arrays["sizes"].tolist())))
+        sizes = arrays["sizes"].tolist()
+        features = [arrays[f"features.{column}"] for column in range(len(sizes))] if "features.0" in arrays else None
+        cells = (arrays["probabilities"][:, begin:end] for begin, end in pairwise(ends_of(sizes)))
+        return cls(cells, features=features)
 
 
 def ends_of(sizes: Sequence[int]) -> Integers:
@@ -191,26 +202,34 @@ def ends_of(sizes: Sequence[int]) -> Integers:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
 
 
-def swap_rebalance(codes: Codes, groups: Integers, target: Singles, ends: Integers, rng: np.random.Generator) -> None:
-    """Swap cells between rows of one group, in place, so that all pair tables come near the target.
+def swap_rebalance(
+    codes: Codes,
+    groups: Integers,
+    features: Sequence[Singles],
+    target: Singles,
+    ends: Integers,
+    rng: np.random.Generator,
+) -> None:
+    """Swap cells between rows of one group, in place, so that all sums of feature products come near the target.
 
     Args:
         codes: rows × columns.
         groups: the component of each row; rows of one group are in random order.
-        target: the expected pair tables, cells of all columns × cells of all columns.
-        ends: where each column begins among the cells of all columns, and where the last one ends.
+        features: for each column cells × features; with one for each cell, products are the pair tables.
+        target: the expected sums, features of all columns × features of all columns.
+        ends: where each column begins among the features of all columns, and where the last one ends.
         rng: of the swaps.
     """
     difference = -target
     for begin in range(0, len(codes), _ROWS):
-        cells = _indicators(codes[begin : begin + _ROWS], ends)
+        cells = _features_of(codes[begin : begin + _ROWS], features)
         difference += cells.T @ cells
     first, second = _row_pairs(groups)
     least, most = _ROW_PAIRS
     turns = max(min(_TURNS, len(first) // least), -(-len(first) // most))
     for turn in range(turns):
         upper, lower = first[turn::turns], second[turn::turns]  # from all groups
-        apart = _indicators(codes[upper], ends) - _indicators(codes[lower], ends)
+        apart = _features_of(codes[upper], features) - _features_of(codes[lower], features)
         difference -= apart.T @ (apart / 2)
         for column in range(1, codes.shape[1]):
             before, here = slice(ends[column]), slice(ends[column], ends[column + 1])
@@ -232,8 +251,6 @@ def _row_pairs(groups: Integers) -> tuple[Integers, Integers]:
     return order[seconds - 1], order[seconds]
 
 
-def _indicators(codes: Codes, ends: Integers) -> Singles:
-    """Return one-hot rows: 1 for the cell of each column, else 0."""
-    cells = np.zeros((len(codes), int(ends[-1])), dtype=np.float32)
-    cells[np.arange(len(codes))[:, None], ends[:-1] + codes] = 1
-    return cells
+def _features_of(codes: Codes, features: Sequence[Singles]) -> Singles:
+    """Return the features of rows, column after column."""
+    return np.hstack([cells[codes[:, column]] for column, cells in enumerate(features)])

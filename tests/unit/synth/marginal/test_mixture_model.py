@@ -132,6 +132,7 @@ WIDE_SIZES = (3, 4, 2, 5)
 
 
 ENDS = np.array([0, 3, 7, 9, 14])
+CELLS = [np.eye(size, dtype=np.float32) for size in np.diff(ENDS)]  # one feature for each cell
 
 
 def drawn(rows=4_000, groups=40, seed=0):
@@ -157,16 +158,16 @@ def off(codes, target):
 def test_every_group_keeps_its_rows_and_its_cells_of_each_column():
     codes, which, target = drawn()
     before = codes.copy()
-    swap_rebalance(codes, which, target, ENDS, np.random.default_rng(1))
+    swap_rebalance(codes, which, CELLS, target, ENDS, np.random.default_rng(1))
     assert (codes != before).any()
     for group in range(40):
         is_member = which == group
         assert np.array_equal(np.sort(codes[is_member], axis=0), np.sort(before[is_member], axis=0))
 
 
-def test_indicators_count():
+def test_features_count():
     codes, _, _ = drawn(rows=500)
-    cells = mixture_model._indicators(codes, ENDS)
+    cells = mixture_model._features_of(codes, CELLS)
     assert cells.sum() == codes.size
     assert (cells.T @ cells)[2, 3] == ((codes[:, 0] == 2) & (codes[:, 1] == 0)).sum()
 
@@ -174,9 +175,9 @@ def test_indicators_count():
 def test_portions_make_no_difference(monkeypatch):
     codes, which, target = drawn(rows=500)
     again = codes.copy()
-    swap_rebalance(codes, which, target, ENDS, np.random.default_rng(1))
+    swap_rebalance(codes, which, CELLS, target, ENDS, np.random.default_rng(1))
     monkeypatch.setattr(mixture_model, "_ROWS", 70)
-    swap_rebalance(again, which, target, ENDS, np.random.default_rng(1))
+    swap_rebalance(again, which, CELLS, target, ENDS, np.random.default_rng(1))
     assert np.array_equal(codes, again)
 
 
@@ -187,7 +188,7 @@ def test_pairs_come_near_to_what_the_cells_of_the_groups_allow():
     np.add.at(counts, (which[:, None], ENDS[:-1] + codes), 1)
     within = counts.T @ (counts / 100)
     mixed = codes.copy()
-    swap_rebalance(mixed, which, within, ENDS, np.random.default_rng(1))
+    swap_rebalance(mixed, which, CELLS, within, ENDS, np.random.default_rng(1))
     assert off(mixed, within) < 0.5 * off(codes, within)
 
 

@@ -1,0 +1,331 @@
+r"""Fitting of latent factors to released feature products and one-way tables.
+
+Model. Component k has a fixed latent vector :math:`\eta_k`, one of K points of a normal distribution. Given the
+component, the columns are independent. The distribution over the values x of column j is
+
+.. math:: q_{kj}(x) \propto \exp\bigl(b_j(x) + v_j(x)^\top \Lambda_j \eta_k\bigr)
+
+with bounded tilts v. Tilts of an ordered column are the normal score z of its mid-ranks and :math:`(z^2 - 1)/\sqrt2`,
+which carries relations that are not monotone. Other columns have one tilt for each value. The rates of gap states
+have the same form, with parameters of their own. So given its component, a value is missing at random.
+
+Fit. L-BFGS minimises over b, the logits of gap rates and the loadings :math:`\Lambda`
+
+.. math:: \sum_{a<b} \frac{\lVert \mathrm{E} f_a f_b^\top - y_{ab} \rVert^2}{2 s_{ab}^2}
+          + \sum_j \sum_x \frac{(p_j(x) - y_j(x))^2}{2 s_j(x)^2} + \sum_i \frac{\lambda_i}{2} \lVert u_i \rVert^2,
+
+where y are released values as shares of all rows, s their noise, f the features of a cell (`gapless.data.products`),
+and p the one-way marginals of the model. All expectations are blocks of one matrix product over components.
+
+The ridge on u is the only prior. Loadings are :math:`\Lambda_i = u_i \sqrt{1 + \lVert u_i \rVert^2}`. They grow faster
+than u, so that the ridge hardly shrinks correlations near 1. A ridge on loadings is a nuclear-norm penalty: it removes
+factors that noise explains, and shrinks strong factors as much. So a second pass rotates factors to their principal
+axes, and penalises each of them less, the stronger it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.model.marginal import Marginal
+from gapless.synth.marginal.features import mid_ranks
+from gapless.types import Floats, Integers
+
+Singles = NDArray[np.float32]
+
+COMPONENTS = 512
+RANK = 40  # of the latent vectors, at most
+STEPS = 200  # of L-BFGS, in each of two passes
+WARM_STEPS = 60  # from a warm start
+RIDGE_PER_FEATURE = 1 / 3  # of loadings: more features have more noise
+SQUARE_RIDGE, GROUP_RIDGE, LEVEL_RIDGE = 10.0, 3.0, 1.5  # relative to that of normal scores
+GAP_RIDGE = 300.0  # a weaker one makes components that are always or never missing, which tell nothing of the values
+LARGEST_SCORE = 2.5  # of normal scores, so that tilts stay bounded
+LEVEL_TILT = 2.0  # the tilt of one value, about as long as a normal score
+_LEAST = 1e-9  # share, in logarithms
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnTarget:
+    """The released distribution of one column, and its features.
+
+    Attributes:
+        shares: the share of rows in each cell: values first, then gap states. All positive, sum 1.
+        noise_std: of each share.
+        features: cells × features; the mean feature vector of the rows in each cell.
+        gaps: how many of the cells are gap states.
+        order: the place of each value of an ordered column in its order; None for other columns.
+        groups: the group of each value of an ordered column, if groups have tilts; else empty or None.
+    """
+
+    shares: Floats
+    noise_std: Floats
+    features: Floats
+    gaps: int
+    order: Integers | None = None
+    groups: Integers | None = None
+
+    @property
+    def values(self) -> int:
+        """How many of the cells are observed: values, and *not applicable*."""
+        return len(self.shares) - self.gaps
+
+    @cached_property
+    def tilts(self) -> Floats:
+        """Observed cells × tilts, each with mean 0."""
+        p = self.shares[: self.values] / self.shares[: self.values].sum()
+        if self.order is None:
+            tilts = LEVEL_TILT * np.eye(self.values)
+        else:
+            many = len(self.order)
+            parts = [normal_score_tilts(p[:many], self.order)]
+            if self.groups is not None and self.groups.size:
+                parts.append(LEVEL_TILT * np.eye(int(self.groups.max()) + 1)[self.groups])
+            ordered, others = np.hstack(parts), self.values - many
+            tilts = np.zeros((self.values, ordered.shape[1] + others))
+            tilts[:many, : ordered.shape[1]] = ordered
+            tilts[many:, ordered.shape[1] :] = LEVEL_TILT * np.eye(others)
+        return np.asarray(tilts - p @ tilts)
+
+    @property
+    def ridge_factors(self) -> Floats:
+        """The ridge of each tilt, relative to that of normal scores and levels.
+
+        The square of a normal score and groups of values have little variance. Noise on many of them cannot come from
+        any distribution, and fitting it would shrink the relations that are not noise.
+        """
+        many = self.tilts.shape[1]
+        if self.order is None:
+            return np.full(many, LEVEL_RIDGE)
+        others = self.values - len(self.order)
+        return np.concatenate(
+            [[1.0, SQUARE_RIDGE], np.full(many - 2 - others, GROUP_RIDGE), np.full(others, LEVEL_RIDGE)]
+        )
+
+
+def normal_score_tilts(shares: Floats, order: Integers) -> Floats:
+    """The normal score of each mid-rank, and its square, standardised."""
+    from scipy.special import ndtri  # noqa: PLC0415 slow to load
+
+    ranks = np.clip(mid_ranks(shares, order), 1e-4, 1 - 1e-4)
+    z = np.clip(ndtri(ranks), -LARGEST_SCORE, LARGEST_SCORE)
+    return np.stack([z, (z * z - 1) / np.sqrt(2)], axis=1)
+
+
+def ridge_for(columns: Sequence[ColumnTarget]) -> float:
+    """The ridge for as many features as these columns have."""
+    features = sum(column.features.shape[1] for column in columns)
+    return max(1.0, float(features) * RIDGE_PER_FEATURE)
+
+
+class WarmStart(NamedTuple):
+    """Where a fit of similar values begins: the parameters of an earlier one, its latent points and its penalties."""
+
+    parameters: Floats
+    points: Singles
+    penalty: Floats
+
+
+class FactorsFit(NamedTuple):
+    """The result of a fit.
+
+    Attributes:
+        values: for each column the probabilities of its observed cells in each component; cells × components.
+        cells: the same with gap states.
+        end: for a warm start of another fit.
+    """
+
+    values: list[Singles]
+    cells: list[Singles]
+    end: WarmStart
+
+
+def fit_factors(
+    columns: Sequence[ColumnTarget],
+    products: Mapping[Marginal, tuple[Floats, float]],
+    *,
+    ridge: float,
+    start: WarmStart | None = None,
+    seed: int = 0,
+) -> FactorsFit:
+    """Fit latent factors.
+
+    Args:
+        columns: the released distribution of each column.
+        products: for each pair of columns the released feature products as shares of all rows, and their noise.
+        ridge: of loadings.
+        start: the end of an earlier fit of similar values.
+        seed: of the latent points and the start; the same released values always give the same model.
+    """
+    problem = _Problem(columns, products, ridge, COMPONENTS, np.random.default_rng(seed))
+    if start is None:
+        x = problem.rotate(problem.minimise(problem.start, STEPS))
+        x = problem.minimise(x, STEPS)
+    else:
+        x, problem.points, problem.penalty = start
+        x = problem.minimise(x, WARM_STEPS)
+    values, cells = problem.probabilities(x)
+    return FactorsFit(values, cells, WarmStart(x, problem.points, problem.penalty))
+
+
+class _Problem:
+    """The loss of a fit and its gradient; parameters are value logits b, gap logits and u, in one vector."""
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnTarget],
+        products: Mapping[Marginal, tuple[Floats, float]],
+        ridge: float,
+        components: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.columns, self.components = columns, components
+        self.cells = _spans([len(c.shares) for c in columns])
+        self.values = _spans([c.values for c in columns])
+        self.rates = _spans([1 + c.gaps for c in columns])
+        self.features = _spans([c.features.shape[1] for c in columns])
+        tilts = [c.tilts for c in columns]
+        self.value_tilts = _spans([t.shape[1] for t in tilts])
+        self.tilts = [t.astype(np.float32) for t in tilts]
+        self.maps = [c.features.astype(np.float32) for c in columns]
+        many_tilts = self.value_tilts[-1].stop
+        gap_starts = many_tilts + np.cumsum([0, *(c.gaps for c in columns)])
+        self.gap_tilts = [slice(a, b) for a, b in pairwise(gap_starts.tolist())]
+        self.rows = int(gap_starts[-1])
+
+        self.shares = np.concatenate([c.shares for c in columns]).astype(np.float32)
+        self.precision = np.concatenate([c.noise_std**-2.0 for c in columns]).astype(np.float32)
+        width = self.features[-1].stop
+        self.target = np.zeros((width, width), dtype=np.float32)
+        self.weight = np.zeros((width, width), dtype=np.float32)
+        for (a, b), (y, noise_std) in products.items():
+            block = self.features[a], self.features[b]
+            self.target[block], self.weight[block] = y, noise_std**-2.0
+            self.target[block[::-1]], self.weight[block[::-1]] = y.T, noise_std**-2.0
+        penalty = [ridge * column.ridge_factors for column in columns]
+        self.first_penalty = np.concatenate([*penalty, np.full(self.rows - many_tilts, GAP_RIDGE)])[:, None]
+        self.penalty = self.first_penalty
+        self.rank = min(RANK, self.rows)
+        self.points = normal_points(components, self.rank, rng)
+        rates = [np.append(c.shares[: c.values].sum(), c.shares[c.values :]) for c in columns]
+        self.start = np.concatenate(
+            [
+                *(np.log(np.maximum(c.shares[: c.values], _LEAST)) for c in columns),
+                *(np.log(np.maximum(r, _LEAST)) for r in rates),
+                0.3 * rng.standard_normal(self.rows * self.rank) / np.sqrt(self.rank),
+            ]
+        )
+
+    def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """The value logits, the gap logits, and u."""
+        values = self.values[-1].stop
+        rates = values + self.rates[-1].stop
+        return x[:values], x[values:rates], x[rates:].reshape(self.rows, self.rank)
+
+    def probabilities(self, x: Floats) -> tuple[list[Singles], list[Singles]]:
+        """For each column the probabilities of its values and of its cells, in each component."""
+        return self._forward(x)[:2]
+
+    def _forward(self, x: Floats) -> tuple[list[Singles], list[Singles], list[Singles], Floats, Floats]:
+        value_logits, rate_logits, u = self.split(x)
+        scale = np.sqrt(1 + (u * u).sum(axis=1, keepdims=True))
+        theta = (u * scale).astype(np.float32) @ self.points
+        b, r = value_logits.astype(np.float32)[:, None], rate_logits.astype(np.float32)[:, None]
+        values, cells, rates = [], [], []
+        for j, column in enumerate(self.columns):
+            q = _softmax(b[self.values[j]] + self.tilts[j] @ theta[self.value_tilts[j]])
+            values.append(q)
+            if column.gaps:
+                logits = np.repeat(r[self.rates[j]], self.components, axis=1)
+                logits[1:] += LEVEL_TILT * theta[self.gap_tilts[j]]
+                h = _softmax(logits)
+                cells.append(np.vstack([q * h[0], h[1:]]))
+            else:
+                h = q[:0]
+                cells.append(q)
+            rates.append(h)
+        return values, cells, rates, u, scale
+
+    def loss(self, x: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient."""
+        values, cells, rates, u, scale = self._forward(x)
+        many = np.float32(self.components)
+        off = np.concatenate([p.mean(axis=1) for p in cells]) - self.shares
+        features = np.vstack([f.T @ p for f, p in zip(self.maps, cells, strict=True)])
+        residual = features @ features.T / many - self.target
+        force = self.weight * residual
+        pull = force @ features / many
+        alone = (self.precision * off / many)[:, None]
+        d_b, d_r, d_theta = [], [], np.empty((self.rows, self.components), dtype=np.float32)
+        for j, column in enumerate(self.columns):
+            d = self.maps[j] @ pull[self.features[j]] + alone[self.cells[j]]
+            q = values[j]
+            if column.gaps:
+                h = rates[j]
+                top = d[: column.values]
+                d_rates = _softmax_back(h, np.vstack([(top * q).sum(axis=0), d[column.values :]]))
+                d_theta[self.gap_tilts[j]] = LEVEL_TILT * d_rates[1:]
+                d_r.append(d_rates.sum(axis=1))
+                d = top * h[0]
+            else:
+                d_r.append(np.zeros(1, dtype=np.float32))
+            d = _softmax_back(q, d)
+            d_theta[self.value_tilts[j]] = self.tilts[j].T @ d
+            d_b.append(d.sum(axis=1))
+        loadings = (d_theta @ self.points.T).astype(np.float64)
+        d_u = scale * loadings + (loadings * u).sum(axis=1, keepdims=True) / scale * u + self.penalty * u
+        value = (
+            float((force * residual).sum(dtype=np.float64)) / 4
+            + float((self.precision * off * off).sum(dtype=np.float64)) / 2
+            + float((self.penalty * u * u).sum()) / 2
+        )
+        return value, np.concatenate([*d_b, *d_r, d_u.ravel()]).astype(np.float64)
+
+    def minimise(self, x: Floats, steps: int) -> Floats:
+        """Take at most this many steps of L-BFGS."""
+        from scipy.optimize import minimize  # noqa: PLC0415 slow to load
+
+        options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 15}
+        return np.asarray(minimize(self.loss, x, jac=True, method="L-BFGS-B", options=options).x)
+
+    def rotate(self, x: Floats) -> Floats:
+        """Rotate factors to their principal axes, and penalise each of them less, the stronger it is."""
+        b, r, u = self.split(x)
+        _, strength, axes = np.linalg.svd(u, full_matrices=False)
+        self.points = (axes @ self.points).astype(np.float32)
+        self.penalty = self.first_penalty / (1 + strength**2)
+        return np.concatenate([b, r, (u @ axes.T).ravel()])
+
+
+def normal_points(components: int, rank: int, rng: np.random.Generator) -> Singles:
+    """Rank × components: quasi-random points of a normal distribution, with mean 0 and covariance 1 exactly."""
+    from scipy.special import ndtri  # noqa: PLC0415 slow to load
+    from scipy.stats import qmc  # noqa: PLC0415 slow to load
+
+    points = ndtri(np.clip(qmc.Sobol(rank, seed=rng).random(components), 1e-4, 1 - 1e-4)).T
+    points -= points.mean(axis=1, keepdims=True)
+    values, vectors = np.linalg.eigh(points @ points.T / components)
+    whitened: Singles = ((vectors / np.sqrt(values)) @ vectors.T @ points).astype(np.float32)
+    return whitened
+
+
+def _spans(sizes: Sequence[int]) -> list[slice]:
+    return [slice(a, b) for a, b in pairwise(np.cumsum([0, *sizes]).tolist())]
+
+
+def _softmax(logits: Singles) -> Singles:
+    powers = np.exp(logits - logits.max(axis=0))
+    powers /= powers.sum(axis=0)
+    return np.asarray(powers)
+
+
+def _softmax_back(probabilities: Singles, gradient: Singles) -> Singles:
+    h = probabilities * gradient
+    return np.asarray(h - probabilities * h.sum(axis=0))
