@@ -243,9 +243,7 @@ class Views:
             if cells.shape[0] != size or np.abs(cells).max(initial=0) > FEATURE_LENGTH:
                 raise ModelError("features do not match the cells", hint="pass one vector of features for each cell")
             if ((cells * cells).sum(axis=1) > FEATURE_LENGTH**2).any():
-                raise ModelError(
-                    f"a feature vector is longer than {FEATURE_LENGTH}", hint="pass shorter vectors"
-                )
+                raise ModelError(f"a feature vector is longer than {FEATURE_LENGTH}", hint="pass shorter vectors")
         if any(vectors[a].shape[1] * vectors[b].shape[1] + 1 > numbers for a, b in pairs):
             raise ModelError("a product has more numbers than planned", hint="pass a larger bound on its length")
         products = transform(
