@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gapless.data.engines.memory import Memory
 from gapless.data.row_contribution import Groups, RowContribution
 from gapless.data.sums import rank_scores
+from gapless.data.workload import FEATURE_LENGTH, Views, planned_products
 from gapless.errors import SchemaError
 from gapless.privacy import L1, LinfByGroup, Rows
 from gapless.testing.audit import letters_schema, private
@@ -220,6 +221,35 @@ def test_a_row_that_is_not_observed_on_what_a_marginal_reads_changes_nothing(pai
         observed = [all(row[SCHEMA.names.index(name)] not in (None, "-") for name in a.reads or ()) for row in more]
         moved = np.abs(reveal(a, less.ledger) - reveal(b, greater.ledger)).sum()
         assert moved <= sum(observed)
+
+
+def products(table, which, seed):
+    """Products of random features of full length for all pairs of columns, with what a plan says about them."""
+    names, rng = table.schema.names, np.random.default_rng(seed)
+    views = Views(table, [(c, np.arange(x.extended_size)) for c, x in enumerate(table.schema.columns)], rows=which)
+    vectors = [rng.normal(size=(size, rng.integers(1, 4))) for size in views.sizes]
+    whole = [np.trunc(FEATURE_LENGTH * v / np.linalg.norm(v, axis=1, keepdims=True)).astype(np.int64) for v in vectors]
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    planned = [planned_products(table, [names[a], names[b]], rows=which, numbers=10) for a, b in pairs]
+    return list(zip(views.feature_products(pairs, whole, numbers=10), planned, strict=True))
+
+
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+@pytest.mark.parametrize("which", ["observed", "extended"])
+@examples(30)
+@given(pair=neighbours, seed=st.integers(0, 10**6))
+def test_products_of_features_keep_their_distance_and_read_what_was_planned(name, which, pair, seed):
+    """A row that is not observed on what is declared changes nothing; the squared change is compared exactly."""
+    k, rows, more = pair
+    less, greater = (TRANSFORMATIONS[name](table) for table in sealed_pair(k, rows, more))
+    for (a, planned), (b, _) in zip(products(less, which, seed), products(greater, which, seed), strict=True):
+        assert (a.distance, a.reads) == (b.distance, b.reads) == (planned.distance, planned.reads)
+        change = (reveal(b, greater.ledger) - reveal(a, less.ledger)).tolist()
+        assert len(change) <= a.distance.numbers
+        square = sum(number**2 for number in change)
+        assert square <= Fraction(a.distance.at_most) ** 2
+        observed = [all(row[SCHEMA.names.index(name)] not in (None, "-") for name in a.reads or ()) for row in more]
+        assert square <= (Fraction(a.distance.at_most) * sum(observed) / k) ** 2
 
 
 @examples(30)

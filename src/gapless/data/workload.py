@@ -239,10 +239,14 @@ class Views:
         pairs, distance = list(pairs), _product_distance(self._unit, numbers, leaves_out_gaps=self._leaves_out_gaps)
         vectors = [np.array(cells, dtype=np.int64) for cells in vectors]  # copies: no caller can change them
         for cells, size in zip(vectors, self.sizes, strict=True):
-            # Each number is checked first, so that squares do not overflow.
-            if cells.shape[0] != size or np.abs(cells).max(initial=0) > FEATURE_LENGTH:
-                raise ModelError("features do not match the cells", hint="pass one vector of features for each cell")
-            if ((cells * cells).sum(axis=1) > FEATURE_LENGTH**2).any():
+            if cells.ndim != 2 or len(cells) != size:
+                raise ModelError(
+                    f"features have shape {cells.shape}, but must have a vector for each of {size} cells",
+                    hint="pass one vector of features for each cell",
+                )
+            # Each number is checked first, so that squares do not overflow; abs() of the lowest integer would.
+            is_short = cells.min(initial=0) >= -FEATURE_LENGTH and cells.max(initial=0) <= FEATURE_LENGTH
+            if not is_short or ((cells * cells).sum(axis=1) > FEATURE_LENGTH**2).any():
                 raise ModelError(f"a feature vector is longer than {FEATURE_LENGTH}", hint="pass shorter vectors")
         if any(vectors[a].shape[1] * vectors[b].shape[1] + 1 > numbers for a, b in pairs):
             raise ModelError("a product has more numbers than planned", hint="pass a larger bound on its length")

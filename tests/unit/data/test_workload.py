@@ -1,5 +1,7 @@
 """Many marginals of one sealed table: counts, scores by hand, distances, refusals."""
 
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +9,9 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.workload import Views, Workload, violating_pairs
+from gapless.data.workload import FEATURE_LENGTH, PRODUCT_LENGTH, Views, Workload, planned_products, violating_pairs
 from gapless.errors import ModelError, SealedError
-from gapless.privacy import L1, Linf, Rows
+from gapless.privacy import L1, L2Vector, Linf, Rows
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
 from helpers.open_sealed import reveal
@@ -270,3 +272,141 @@ def test_chosen_scores_have_a_distance_for_each_number(tmp_path):
     counts = load.counts((0,))
     assert counts.distance == L1(1)
     assert load.restrict(counts, [0, 0]).distance == Linf(1)
+
+
+# ---------------------------------------------------------------------- products of features
+
+LENGTH = FEATURE_LENGTH
+PAIRS = [(0, 1), (1, 2), (2, 0)]
+
+
+def random_features(views, most, seed=3):
+    """Vectors of random directions and lengths, some of them of full length, for each cell of each view."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for size in views.sizes:
+        vectors = rng.normal(size=(size, rng.integers(1, most + 1)))
+        vectors *= LENGTH / np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors[::3] *= rng.random((len(vectors[::3]), 1))
+        found.append(np.trunc(vectors).astype(np.int64))
+        found[-1][0] = 0
+        found[-1][0, -1] = -LENGTH
+    return found
+
+
+def products_by_hand(table, pair, vectors, sizes, which):
+    """The sum over rows one by one, in Python integers."""
+    rows = list(zip(*reveal(table._rows, table.ledger).columns, strict=True))
+    first, second = (vectors[c].tolist() for c in pair)
+    total = [0] * (len(first[0]) * len(second[0]))
+    counted = 0
+    for row in rows:
+        a, b = (int(row[c]) for c in pair)
+        if a >= sizes[pair[0]] or b >= sizes[pair[1]]:
+            continue
+        counted += 1
+        total = [t + x * y for t, (x, y) in zip(total, product(first[a], second[b]), strict=True)]
+    return total if which == "extended" else [*total, counted * PRODUCT_LENGTH // 2]
+
+
+def test_products_are_sums_over_rows_for_all_pairs_of_cells(which, tmp_path):
+    """Every combination of cells and gap states is in the table, some of them several times."""
+    levels = [["a", "b", None], ["a", "b", "c", "n/a", "-", None], ["a", "b", None]]
+    rows = list(product(*levels))
+    table = private(rows + rows[::5] * 3, SCHEMA, tmp_path)
+    views = whole_columns(table, which)
+    vectors = random_features(views, 4)
+    values = views.feature_products(PAIRS, vectors, numbers=17)
+    for pair, value in zip(PAIRS, values, strict=True):
+        found = reveal(value, table.ledger)
+        assert found.dtype == np.int64
+        assert found.tolist() == products_by_hand(table, pair, vectors, views.sizes, which)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 1000])
+def test_the_distance_of_products_is_that_of_one_long_vector_for_each_row(which, k, tmp_path):
+    table = private(ROWS, SCHEMA, tmp_path, protect=Rows(k))
+    views = whole_columns(table, which)
+    (value,) = views.feature_products([(0, 1)], random_features(views, 4), numbers=17)
+    square = Fraction(value.distance.at_most) ** 2 / (Fraction(PRODUCT_LENGTH) ** 2 * k**2)
+    least = Fraction(5, 4) if which == "observed" else 1
+    assert least <= square <= least * (1 + Fraction(1, 10**15))  # exactly: rounded up, by hardly anything
+    assert value.distance.numbers == 17
+    assert value.reads == ({"x0", "x1"} if which == "observed" else None)
+    planned = planned_products(table, ["x0", "x1"], rows=which, numbers=17)
+    assert (planned.distance, planned.reads) == (value.distance, value.reads)
+
+
+def test_products_of_complete_and_of_filled_rows_read_what_was_planned(which, tmp_path):
+    whole = private(ROWS, SCHEMA, tmp_path)
+    filled = whole.fill([np.ones(column.size) for column in SCHEMA.columns])
+    for table, reads in [(whole.complete_rows(), {"x0", "x1", "x2"}), (filled, None)]:
+        views = whole_columns(table, which)
+        (value,) = views.feature_products([(0, 1)], random_features(views, 2), numbers=5)
+        planned = planned_products(table, ["x0", "x1"], rows=which, numbers=5)
+        assert value.reads == planned.reads == reads
+
+
+LOWEST = np.iinfo(np.int64).min  # its absolute value and its square overflow: to itself, and to 0
+
+
+@pytest.mark.parametrize(
+    "vector", [[LENGTH + 1, 0], [-LENGTH - 1, 0], [LENGTH, 1], [LENGTH, -1], [2**32, 0], [LOWEST, 0], [0, LOWEST]]
+)
+def test_a_vector_that_is_longer_than_allowed_is_refused(vector, which, tmp_path):
+    table, _ = workload(tmp_path)
+    views = whole_columns(table, which)
+    vectors = [np.tile([LENGTH, 0], (size, 1)) for size in views.sizes]
+    views.feature_products([(0, 1)], vectors, numbers=5)
+    vectors[1][-1] = vector
+    with pytest.raises(ModelError, match="a feature vector is longer than 4096"):
+        views.feature_products([(0, 1)], vectors, numbers=5)
+
+
+def test_features_that_are_no_numbers_are_refused(tmp_path):
+    table, _ = workload(tmp_path)
+    views = whole_columns(table)
+    with np.errstate(invalid="ignore"), pytest.raises(ModelError, match="longer than"):
+        views.feature_products([(0, 1)], [np.full((size, 1), np.nan) for size in views.sizes], numbers=2)
+
+
+def test_features_of_another_shape_are_refused(tmp_path):
+    table, _ = workload(tmp_path)
+    views = whole_columns(table)
+    right = [np.ones((size, 2), dtype=np.int64) for size in views.sizes]
+    for wrong in (np.ones((2, 2)), np.ones((5, 2)), np.ones(4), np.ones((4, 2, 1)), np.ones((1, 2))):
+        with pytest.raises(ModelError, match="must have a vector for each of 4 cells"):
+            views.feature_products([(0, 1)], [right[0], wrong, right[2]], numbers=5)
+    with pytest.raises(ValueError, match="longer"):
+        views.feature_products([(0, 1)], right[:2], numbers=5)
+
+
+def test_more_numbers_than_planned_are_refused(which, tmp_path):
+    table, _ = workload(tmp_path)
+    views = whole_columns(table, which)
+    vectors = [np.ones((size, 3), dtype=np.int64) for size in views.sizes]
+    assert len(views.feature_products([(0, 1)], vectors, numbers=10)) == 1
+    with pytest.raises(ModelError, match="more numbers than planned"):
+        views.feature_products([(2, 0), (0, 1)], vectors, numbers=9)
+
+
+def test_features_are_copied(which, tmp_path):
+    """Longer vectors after the check would not change what is released."""
+    table, _ = workload(tmp_path)
+    views = whole_columns(table, which)
+    vectors, pairs = random_features(views, 3), [(0, 1)]
+    wanted = products_by_hand(table, (0, 1), vectors, views.sizes, which)
+    (value,) = views.feature_products(pairs, vectors, numbers=10)
+    pairs[0] = (1, 2)
+    for cells in vectors:
+        cells[:] = 100 * LENGTH
+    vectors.clear()
+    assert reveal(value, table.ledger).tolist() == wanted
+
+
+def test_products_of_no_rows_are_zero(which, tmp_path):
+    table, _ = workload(tmp_path, rows=[])
+    views = whole_columns(table, which)
+    (value,) = views.feature_products([(0, 1)], random_features(views, 3), numbers=10)
+    assert not reveal(value, table.ledger).any()
+    assert type(value.distance) is L2Vector
