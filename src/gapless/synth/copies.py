@@ -38,7 +38,7 @@ from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError, ReadError
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import LearnedModel, Measurements
+from gapless.synth.measurements import FACTORS, LearnedModel, Measurements
 
 if TYPE_CHECKING:
     from gapless.synth.fitted import FittedModel, Progress
@@ -143,12 +143,12 @@ class Copies(Sequence[Table]):
 
     @cached_property
     def loose_rates_sample(self) -> Table | None:
-        """The same for a mixture with loose gap rates; None for other models and without gaps.
+        """The same for a mixture or factors with loose gap rates; None for other models and without gaps.
 
-        The data do not determine how fast gap rates move. The difference between the two samples estimates the size of
+        The data do not determine how much gap rates vary between components. The difference between the two samples estimates the size of
         the resulting bias; its sign is unknown.
         """
-        if self.measurements.kind != MixtureModel.kind or self.noise_following.gapped is None:
+        if self.measurements.kind not in (MixtureModel.kind, FACTORS) or self.noise_following.gapped is None:
             return None
         learned = self.measurements.learn(self.model.schema, seed=self.seed, follow_noise=True, loose_gap_rates=True)
         return self.weigh(self._model(learned).sample(self.reference_sample.rows, seed=self.seed))

@@ -326,7 +326,7 @@ class FittedModel:
         if self.measurements is None:
             raise ModelError(
                 f"copies are learned from released tables of counts, but this {self.method} model stores none",
-                hint="fit a model by mst, aim, mixture, privbayes or independent with this version of gapless",
+                hint="fit a model by factors, mst, aim, mixture, privbayes or independent with this version of gapless",
             )
         seed = self.measurements.derived_seed if seed is None else seed_or_new(seed)
         return Copies(self, many, seed, self.measurements, progress)
@@ -398,7 +398,7 @@ class FittedModel:
         if not isinstance(distribution, CanFill):
             raise ModelError(
                 f"a model by {self.method} cannot be sampled given some cells of a row",
-                hint="fit a model by mst, aim or mixture",
+                hint="fit a model by factors, mst, aim or mixture",
             )
         filler: CanFill = distribution
         return rules.draw(

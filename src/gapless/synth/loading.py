@@ -6,16 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
+from gapless.data.workload import FEATURE_LENGTH
 from gapless.errors import GaplessError, ModelError
 from gapless.model import archive
 from gapless.model.distribution import Distribution, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
 from gapless.schema import Schema
+from gapless.schema.columns import Column
 from gapless.synth.fitted import DAMAGED, FittedModel
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
+from gapless.synth.marginal.features import FeatureMap, value_order
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import LEARNERS, MOST_CELLS, Measurements
+from gapless.synth.measurements import FACTORS, LEARNERS, MOST_CELLS, RELEASED, Measurements
 
 LARGEST = 2.0**53  # count or noise; whole numbers up to here are exact
 TRIED_ROWS = 16  # sampled to test a distribution
@@ -58,6 +61,10 @@ def _check_distribution(distribution: Distribution, sizes: tuple[int, ...]) -> N
         _require(cells(sizes, distribution.potentials) <= MOST_CELLS)
     if isinstance(distribution, Product | MixtureModel | BayesianNetwork):
         _require(all((table >= 0).all() and (table.sum(axis=-1) > 0).all() for table in distribution.probabilities))
+    if isinstance(distribution, MixtureModel) and distribution.features is not None:
+        _require(tuple(len(vectors) for vectors in distribution.features) == sizes)
+        _require(all(vectors.ndim == 2 and (np.abs(vectors) <= 1).all() for vectors in distribution.features))
+        _require(sum(vectors.shape[1] for vectors in distribution.features) ** 2 <= MOST_CELLS)
     drawn = distribution.sample(TRIED_ROWS, np.random.default_rng(0))
     _require(drawn.shape == (TRIED_ROWS, len(sizes)) and bool((drawn < np.array(sizes)).all()))
 
@@ -66,7 +73,7 @@ def _check_measurements(measurements: Measurements, schema: Schema) -> None:
     """Refuse tables from which copies cannot be learned: each must have the cells of its columns, or of its node."""
     sizes = measurements.sizes(schema)
     _require(measurements.kind in LEARNERS)
-    for measured in (*measurements.tables, *measurements.rows, *measurements.bin_hierarchy):
+    for measured in (measured for field in RELEASED for measured in getattr(measurements, field)):
         _require(1 / LARGEST <= measured.noise_std <= LARGEST and bool((np.abs(measured.counts) <= LARGEST).all()))
         _require(len(set(measured.columns)) == len(measured.columns) <= len(sizes))
         _require(all(0 <= column < len(sizes) for column in measured.columns))
@@ -78,8 +85,41 @@ def _check_measurements(measurements: Measurements, schema: Schema) -> None:
             _require([len(codes) for codes in node.merged] == [sizes[parent] for parent in node.parents])
             shape = [*node.shape, sizes[node.column]]
         _require(table.counts.shape == tuple(shape))
-    _require(all(table.counts.shape == () and table.columns == () for table in measurements.rows))
+    totals = (*measurements.rows, *measurements.pair_rows)
+    _require(all(table.counts.shape == () and table.columns == () for table in totals))
     measurements.within_bin_counts(schema)
+    _check_features(measurements, schema)
+
+
+def _check_features(measurements: Measurements, schema: Schema) -> None:
+    """Refuse feature products that do not match the features of their columns. Only factors have features."""
+    features, products = measurements.features, measurements.products
+    _require(measurements.kind == FACTORS or not (features or products or measurements.pair_rows))
+    if measurements.kind != FACTORS:
+        return
+    _require(len({table.columns for table in measurements.tables}) == len(measurements.tables))
+    _require(all(len(table.columns) == 1 for table in measurements.tables))
+    finest = schema.finest.columns
+    for known, column, cells in zip(features, schema.columns, finest, strict=True):
+        _check_feature_map(known, column, cells.extended_size if measurements.extended else cells.size)
+    _require(sum(known.size for known in features) ** 2 <= MOST_CELLS)
+    _require(len({frozenset(product.columns) for product in products}) == len(products))
+    for product in products:
+        _require(len(product.columns) == 2)
+        _require(product.counts.shape == tuple(features[column].size for column in product.columns))
+    _require(len(measurements.pair_rows) == (0 if measurements.extended else len(products)))
+
+
+def _check_feature_map(features: FeatureMap, column: Column, cells: int) -> None:
+    """Refuse vectors that are too long or not one for each finest cell, and groups that have no features."""
+    vectors, groups = features.vectors, features.groups
+    _require(vectors.dtype.kind == "i" and vectors.ndim == 2 and len(vectors) == cells and vectors.shape[1] > 0)
+    _require(bool((np.abs(vectors.astype(np.float64)) <= FEATURE_LENGTH).all()))
+    _require(bool(((vectors.astype(np.int64) ** 2).sum(axis=1) <= FEATURE_LENGTH**2).all()))
+    _require((groups is None) == (value_order(column) is None))
+    if groups is not None:
+        _require(groups.dtype.kind == "i" and groups.shape in ((0,), (column.values_size,)))
+        _require(bool(((groups >= 0) & (groups < vectors.shape[1])).all()))
 
 
 def _require(fits: bool) -> None:  # noqa: FBT001 an assertion

@@ -38,7 +38,7 @@ from gapless.synth.marginal.bayesian_network import (
     fit_tables,
     joint_start_size,
 )
-from gapless.synth.marginal.factors_fit import ColumnTarget, WarmStart, fit_factors, ridge_for
+from gapless.synth.marginal.factors_fit import GAP_RIDGE, ColumnTarget, FactorsFit, WarmStart, fit_factors, ridge_for
 from gapless.synth.marginal.features import FeatureMap, mean_features, value_order
 from gapless.synth.marginal.mixture_fit import fit_mixture
 from gapless.synth.marginal.mixture_model import MixtureModel
@@ -51,6 +51,7 @@ Progress = Callable[[int, int], object]  # called with how much is done, and of 
 
 
 FOLLOW_RIDGE = 0.1  # of a model of factors that follows noise, relative to the usual ridge
+LOOSE_GAP_RIDGE = 1 / 3  # of gap rates that are less restricted, relative to the usual ridge
 FACTORS = "factors"  # a kind of learner; its distributions are mixtures
 RELEASED = ("tables", "rows", "bin_hierarchy", "products", "pair_rows")  # the fields of `Measurements` with noise
 
@@ -82,9 +83,9 @@ class LearnOptions(NamedTuple):
         seed: of the random numbers in learning; public, so that the same tables give the same model.
         follow_noise: whether to fit the noisy tables exactly. A model for rows is shrunk towards independent columns
             (`gapless.model.graphical`): a bias that no interval shows. Copies show noise.
-        loose_gap_rates: whether the gap rates of a mixture move faster. Other models have none.
-        start: a model of similar tables, learned with `follow_noise`, as a warm start for a mixture. Other models
-            start cold: they are as fast, and a cell that became empty would stay empty.
+        loose_gap_rates: whether gap rates are less restricted, in a mixture or in factors. Other models have none.
+        start: a model of similar tables, learned with `follow_noise`, as a warm start for a mixture or for factors.
+            Other models start cold: they are as fast, and a cell that became empty would stay empty.
         progress: called with how much is done, and of how much.
     """
 
@@ -158,7 +159,7 @@ class Measurements:
         their copies the same draws: the errors of their intervals would not average out.
         """
         digest = hashlib.sha256()
-        for table in (*self.tables, *self.rows, *self.bin_hierarchy):
+        for table in self._released:
             digest.update(np.asarray(table.counts, dtype="<f8").tobytes())
         return int.from_bytes(digest.digest()[:8], "big")
 
@@ -170,7 +171,7 @@ class Measurements:
         """Return the largest sets of columns whose joint distribution was measured, and is kept in copies.
 
         Columns with merged cells are left out. A network keeps the table of a node beyond its joint start only if an
-        earlier table holds all parents.
+        earlier table holds all parents. Feature products of two columns stand for their table.
         """
         sizes = self.sizes(schema)
         families = self.families
@@ -181,6 +182,7 @@ class Measurements:
             if not parents or any(set(parents) <= columns for columns in found):
                 axes = zip(table.columns, table.counts.shape, strict=True)
                 found.add(frozenset(c for c, size in axes if size == sizes[c]))
+        found |= {frozenset(product.columns) for product in self.products}
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # jointly known with every set
         return [columns | constant for columns in found if not any(columns < other for other in found)]
 
@@ -200,16 +202,35 @@ class Measurements:
                 counts, known = counts + precision * cells.sum(axis=1), known + precision
         return (counts / known, known**-0.5) if known else (counts, np.inf)
 
+    def _joint_noise_std(self, column: int, other: int) -> float:
+        r"""Return the noise in the number of rows on one axis of a column's features, from products with another column.
+
+        With the features f of the other column, this number is the product with the shortest w for which
+        :math:`w^\top f(x)` is 1 in all cells x, or nearly. The axis of a group has a shorter unit than that of a level.
+        """
+        known = [product.noise_std for product in self.products if {column, other} == set(product.columns)]
+        if not known:
+            return np.inf
+        here, there = (self.features[place] for place in (column, other))
+        unit = here.vectors[0, 2 if here.groups is not None and here.groups.size else 0 :].max() / FEATURE_LENGTH
+        w = np.linalg.lstsq(there.vectors / FEATURE_LENGTH, np.ones(len(there.vectors)), rcond=None)[0]
+        return float(known[0] * np.linalg.norm(w) / unit)
+
     def cells_below_noise(self, schema: Schema, column: int, among: Iterable[int]) -> NDArray[np.bool_]:
         """Return which observed cells of a column are below the noise in tables with the columns `among`.
 
-        A cell is if its count is at most 1.96 standard deviations of the noise in the sum over such a table.
+        A cell is if its count is at most 1.96 standard deviations of the noise in the sum over such a table, or over
+        such feature products.
         """
         sizes = self.sizes(schema)
         if sizes[column] == 1:  # it is in no table; every row is in its only cell
             return np.zeros(1, dtype=np.bool_)
         counts, _ = self.column_counts(schema, column)
-        _, noise_std = self.column_counts(schema, column, [other for other in among if sizes[other] > 1])
+        others = [other for other in among if sizes[other] > 1 and other != column]
+        if len(others) == 1 and self.products:
+            noise_std = self._joint_noise_std(column, others[0])
+        else:
+            _, noise_std = self.column_counts(schema, column, others)
         return np.asarray(counts[: schema.columns[column].size] <= 1.96 * noise_std)
 
     def is_below_noise(self, schema: Schema, column: int) -> bool:
@@ -317,6 +338,7 @@ class Measurements:
         if self.products:
             vectors = [_row_features(self.features[c], schema, c, finest[c], within_bins) for c in range(len(finest))]
             counts += [vectors[a].T @ vectors[b] for a, b in (product.columns for product in self.products)]
+            counts += [np.array(float(len(codes)))] * len(self.pair_rows)
         return self._with_noise(counts, rng)
 
     def _with_noise(self, counts: Sequence[Floats], rng: np.random.Generator) -> Measurements:
@@ -537,16 +559,23 @@ def _row_features(
 
 
 def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) -> LearnedModel:
-    """Fit latent factors to one-way tables and feature products."""
+    """Fit latent factors to one-way tables and feature products, with forbidden combinations as targets.
+
+    The first fit decides which combinations a rule between rows allows; a second one has the others as targets too.
+    """
     total = max(1.0, measurements.total)
     cell_counts = measurements.within_bin_counts(schema, follow_noise=options.follow_noise)
     sizes = measurements.sizes(schema)
     tables = {table.columns[0]: table for table in measurements.scaled_tables}
+    forbidden, between, _ = constraints_of(schema, cell_counts)
+    never = {rule.columns[0]: np.flatnonzero(rule.table) for rule in forbidden if len(rule.columns) == 1}
     columns = []
     for place, (column, features) in enumerate(zip(schema.columns, measurements.features, strict=True)):
         shares, noise_std = np.full(sizes[place], 1 / sizes[place]), np.full(sizes[place], 1.0)
         if place in tables:
-            shares = positive_shares(tables[place].counts, total)
+            counts = tables[place].counts.copy()
+            counts[never.get(place, [])] = -total  # share 0
+            shares = positive_shares(counts, total)
             noise_std = np.full(sizes[place], tables[place].noise_std / total)
         columns.append(
             ColumnTarget(
@@ -565,18 +594,30 @@ def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) 
         product.columns: (product.counts / known, product.noise_std / known)
         for product, known in zip(measurements.products, rows, strict=True)
     }
-    found = fit_factors(
-        columns,
-        products,
-        ridge=ridge_for(columns) * (FOLLOW_RIDGE if options.follow_noise else 1.0),
-        start=options.start and options.start.end,
-        seed=options.seed,
-    )
+
+    def fit(zeros: Sequence[ForbiddenCells], start: WarmStart | None) -> FactorsFit:
+        return fit_factors(
+            columns,
+            products,
+            ridge=ridge_for(columns) * (FOLLOW_RIDGE if options.follow_noise else 1.0),
+            gap_ridge=GAP_RIDGE * (LOOSE_GAP_RIDGE if options.loose_gap_rates else 1.0),
+            zeros=[(rule.columns, rule.table) for rule in zeros],
+            start=start,
+            seed=options.seed,
+        )
+
+    def model(found: FactorsFit) -> MixtureModel:
+        observed = [column.features[: column.values] for column in columns]
+        return MixtureModel([cells.T for cells in found.values], features=observed)
+
+    zeros = [rule for rule in forbidden if len(rule.columns) == 2]
+    found = fit(zeros, options.start and options.start.end)
+    filled = model(found)
+    if pairs := [rule for rule in between if len(rule.columns) == 2]:
+        zeros += [rule.forbidden_cells(filled.marginal(rule.columns)) for rule in pairs]
+        found = fit(zeros, found.end)
+        filled = model(found)
     maps = [column.features for column in columns]
-    filled = MixtureModel(
-        [cells.T for cells in found.values],
-        features=[map_[: column.size] for map_, column in zip(maps, schema.columns, strict=True)],
-    )
     gapped = MixtureModel([cells.T for cells in found.cells], features=maps) if measurements.extended else None
     return LearnedModel(filled, gapped, total, end=found.end)
 

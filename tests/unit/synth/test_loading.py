@@ -22,7 +22,7 @@ SCHEMA = gl.Schema(
     ],
 )
 CELLS = {"a": ["x", "y", None, "x"] * 30, "n": [3, 20, 31, 44] * 30, "b": [True, False, None, None] * 30}
-KINDS = ("independent", "privbayes", "mst", "mixture", "kamino", "misgan", "dpctgan")  # each kind of distribution
+KINDS = ("independent", "privbayes", "mst", "mixture", "factors", "kamino", "misgan", "dpctgan")  # each kind of distribution
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -124,3 +124,78 @@ def test_more_rows_than_memory_holds_are_refused_in_words(tmp_path):
         model.sample(10**18)
     with pytest.raises(gl.errors.ModelError, match="not enough memory for 1,000,000,000,000 rows"):
         model.sample(10**12)
+
+
+FEATURE_FILES = {
+    "a vector that is too long": ("features.0", lambda kept: kept * 2),
+    "a vector that overflows": ("features.0", lambda kept: np.full(kept.shape, np.iinfo(np.int64).min)),
+    "vectors with a fraction": ("features.0", lambda kept: kept / 2),
+    "a vector too few": ("features.1", lambda kept: kept[1:]),
+    "no features": ("features.1", lambda kept: kept[:, :0]),
+    "a group without a feature": ("groups.1", lambda kept: kept + 99),
+    "a group below 0": ("groups.1", lambda kept: kept - 1),
+    "a group too many": ("groups.1", lambda kept: np.append(kept, 0)),
+    "groups of a column without an order": ("groups.0", None),
+}
+
+
+@pytest.fixture(scope="module", params=[gl.Extended(), gl.Observed()], ids=str)
+def factors(request, tmp_path_factory):
+    """What the file of a model of factors holds."""
+    folder = tmp_path_factory.mktemp("factors")
+    table = private(pl.DataFrame(CELLS), SCHEMA, folder, budget=gl.Budget(10.0, 1e-6))
+    METHODS["factors"](missing=request.param).fit(table, spend=table.ledger.left).save(folder / "m")
+    with zipfile.ZipFile(folder / "m") as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("change", FEATURE_FILES)
+def test_features_that_do_not_fit_are_refused(change, factors, tmp_path):
+    gl.load(zip_of(tmp_path / "kept", factors.items()))
+    name, other = FEATURE_FILES[change]
+    name = f"measurements/{name}.npy"
+    kept = other(np.load(io.BytesIO(factors[name]))) if other else np.zeros(2, dtype=np.int64)
+    with pytest.raises(gl.errors.ModelError, match="its parts do not fit together"):
+        gl.load(zip_of(tmp_path / "changed", (factors | {name: npy(kept)}).items()))
+
+
+def test_products_that_do_not_fit_their_features_are_refused(factors, tmp_path):
+    """A product of other columns, of one column, with another shape, not finite, or twice."""
+    *_, nodes, _ = (facts := np.load(io.BytesIO(factors["measurements/facts.npy"]))).tolist()
+    tables, rows, hierarchy, products, _ = facts.tolist()[3:8]
+    first = tables + rows + hierarchy
+    assert nodes == 0
+    assert products == 3
+    columns, counts = (f"measurements/{name}.{first}.npy" for name in ("columns", "counts"))
+    kept = np.load(io.BytesIO(factors[counts]))
+    changed = [
+        {columns: np.array([0, 9])},
+        {columns: np.array([0])},
+        {columns: np.array([0, 0])},
+        {columns: np.array([0, 2]), counts: np.zeros((9, 9))},
+        {counts: kept[:, 1:]},
+        {counts: kept.T},
+        {counts: np.full(kept.shape, np.nan)},
+        {counts: np.full(kept.shape, 1e300)},
+        {columns: np.load(io.BytesIO(factors[f"measurements/columns.{first + 1}.npy"]))},
+        {f"measurements/noise_std.{first}.npy": np.array(-1.0)},
+        {f"measurements/noise_std.{first}.npy": np.array(1e300)},
+    ]
+    for change in changed:
+        members = factors | {name: npy(array) for name, array in change.items()}
+        with pytest.raises(gl.errors.ModelError, match="is damaged"):
+            gl.load(zip_of(tmp_path / "changed", members.items()))
+
+
+def test_pair_rows_are_counted_only_where_rows_are_left_out(factors, tmp_path):
+    facts = np.load(io.BytesIO(factors["measurements/facts.npy"]))
+    facts[0] = 1 - facts[0]
+    with pytest.raises(gl.errors.ModelError, match="its parts do not fit together"):
+        gl.load(zip_of(tmp_path / "changed", (factors | {"measurements/facts.npy": npy(facts)}).items()))
+
+
+def test_features_of_rows_to_balance_are_checked(factors, tmp_path):
+    for other in (np.full((2, 2), np.inf), np.full((2, 2), 3.0), np.eye(9), np.ones(2), np.zeros((2, 1 << 15))):
+        members = factors | {"filled/features.0.npy": npy(other)}
+        with pytest.raises(gl.errors.ModelError, match="damaged"):
+            gl.load(zip_of(tmp_path / "changed", members.items()))

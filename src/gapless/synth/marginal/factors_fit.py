@@ -16,6 +16,7 @@ Fit. L-BFGS minimises over b, the logits of gap rates and the loadings :math:`\L
 
 where y are released values as shares of all rows, s their noise, f the features of a cell (`gapless.data.products`),
 and p the one-way marginals of the model. All expectations are blocks of one matrix product over components.
+Forbidden combinations of two columns are targets 0 with a high weight, at the resolution of cells.
 
 The ridge on u is the only prior. Loadings are :math:`\Lambda_i = u_i \sqrt{1 + \lVert u_i \rVert^2}`. They grow faster
 than u, so that the ridge hardly shrinks correlations near 1. A ridge on loadings is a nuclear-norm penalty: it removes
@@ -49,7 +50,10 @@ SQUARE_RIDGE, GROUP_RIDGE, LEVEL_RIDGE = 10.0, 3.0, 1.5  # relative to that of n
 GAP_RIDGE = 300.0  # a weaker one makes components that are always or never missing, which tell nothing of the values
 LARGEST_SCORE = 2.5  # of normal scores, so that tilts stay bounded
 LEVEL_TILT = 2.0  # the tilt of one value, about as long as a normal score
+ZERO_WEIGHT = 100.0  # of a forbidden combination, relative to the most precise product
 _LEAST = 1e-9  # share, in logarithms
+
+Zeros = Sequence[tuple[Marginal, NDArray[np.bool_]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +156,8 @@ def fit_factors(
     products: Mapping[Marginal, tuple[Floats, float]],
     *,
     ridge: float,
+    gap_ridge: float = GAP_RIDGE,
+    zeros: Zeros = (),
     start: WarmStart | None = None,
     seed: int = 0,
 ) -> FactorsFit:
@@ -160,11 +166,15 @@ def fit_factors(
     Args:
         columns: the released distribution of each column.
         products: for each pair of columns the released feature products as shares of all rows, and their noise.
-        ridge: of loadings.
+        ridge: of the loadings of values.
+        gap_ridge: of the loadings of gap rates.
+        zeros: forbidden combinations: two columns, and a table of observed cells that is true where no row may be. They
+            become targets with high weight, so their probability is small but not zero.
         start: the end of an earlier fit of similar values.
         seed: of the latent points and the start; the same released values always give the same model.
     """
-    problem = _Problem(columns, products, ridge, COMPONENTS, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    problem = _Problem(columns, products, zeros, COMPONENTS, rng, ridge=ridge, gap_ridge=gap_ridge)
     if start is None:
         x = problem.rotate(problem.minimise(problem.start, STEPS))
         x = problem.minimise(x, STEPS)
@@ -182,9 +192,12 @@ class _Problem:
         self,
         columns: Sequence[ColumnTarget],
         products: Mapping[Marginal, tuple[Floats, float]],
-        ridge: float,
+        zeros: Zeros,
         components: int,
         rng: np.random.Generator,
+        *,
+        ridge: float,
+        gap_ridge: float,
     ) -> None:
         self.columns, self.components = columns, components
         self.cells = _spans([len(c.shares) for c in columns])
@@ -209,8 +222,10 @@ class _Problem:
             block = self.features[a], self.features[b]
             self.target[block], self.weight[block] = y, noise_std**-2.0
             self.target[block[::-1]], self.weight[block[::-1]] = y.T, noise_std**-2.0
+        self.zeros = [(a, b, table.astype(np.float32)) for (a, b), table in zeros]
+        self.zero_weight = np.float32(ZERO_WEIGHT * max(1.0, float(self.weight.max(initial=0.0))))
         penalty = [ridge * column.ridge_factors for column in columns]
-        self.first_penalty = np.concatenate([*penalty, np.full(self.rows - many_tilts, GAP_RIDGE)])[:, None]
+        self.first_penalty = np.concatenate([*penalty, np.full(self.rows - many_tilts, gap_ridge)])[:, None]
         self.penalty = self.first_penalty
         self.rank = min(RANK, self.rows)
         self.points = normal_points(components, self.rank, rng)
@@ -263,6 +278,7 @@ class _Problem:
         force = self.weight * residual
         pull = force @ features / many
         alone = (self.precision * off / many)[:, None]
+        broken, d_zeros = self._zeros_loss(values)
         d_b, d_r, d_theta = [], [], np.empty((self.rows, self.components), dtype=np.float32)
         for j, column in enumerate(self.columns):
             d = self.maps[j] @ pull[self.features[j]] + alone[self.cells[j]]
@@ -276,7 +292,7 @@ class _Problem:
                 d = top * h[0]
             else:
                 d_r.append(np.zeros(1, dtype=np.float32))
-            d = _softmax_back(q, d)
+            d = _softmax_back(q, d + d_zeros[j] if j in d_zeros else d)
             d_theta[self.value_tilts[j]] = self.tilts[j].T @ d
             d_b.append(d.sum(axis=1))
         loadings = (d_theta @ self.points.T).astype(np.float64)
@@ -285,8 +301,20 @@ class _Problem:
             float((force * residual).sum(dtype=np.float64)) / 4
             + float((self.precision * off * off).sum(dtype=np.float64)) / 2
             + float((self.penalty * u * u).sum()) / 2
+            + broken
         )
         return value, np.concatenate([*d_b, *d_r, d_u.ravel()]).astype(np.float64)
+
+    def _zeros_loss(self, values: Sequence[Singles]) -> tuple[float, dict[int, Singles]]:
+        """The loss of forbidden combinations, and its gradient in the probabilities of values, by column."""
+        loss, gradients = 0.0, dict[int, Singles]()
+        for a, b, table in self.zeros:
+            joint = table * (values[a] @ values[b].T / np.float32(self.components))
+            loss += float(self.zero_weight) * float((joint * joint).sum(dtype=np.float64)) / 2
+            force = self.zero_weight / np.float32(self.components) * joint
+            for here, there, pull in ((a, b, force), (b, a, force.T)):
+                gradients[here] = gradients.get(here, np.float32(0)) + pull @ values[there]
+        return loss, gradients
 
     def minimise(self, x: Floats, steps: int) -> Floats:
         """Take at most this many steps of L-BFGS."""
