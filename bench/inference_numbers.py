@@ -88,7 +88,7 @@ def _wages(frame, most, rows, *others):
 
 
 def clinic():
-    """Simulated: two blood pressures that go together, weight, smoking by age and region, a diagnosis by all of these."""
+    """Simulated: two blood pressures that go together, weight, smoking by age and region, and a diagnosis."""
     rng, many = np.random.default_rng(4), 60_000
     age = rng.integers(18, 90, many)
     region = rng.choice(4, many, p=[0.4, 0.3, 0.2, 0.1])
@@ -118,7 +118,13 @@ def clinic():
         Integer("diastolic", bounds=(30, 140), bins="learned"),
         Integer("ill", bounds=(0, 1), bins=2),
     ]
-    asked = ("mean(bmi)", "mean(systolic)", "mean(diastolic)", "proportion(smoker == yes)", "proportion(systolic > 140)")
+    asked = (
+        "mean(bmi)",
+        "mean(systolic)",
+        "mean(diastolic)",
+        "proportion(smoker == yes)",
+        "proportion(systolic > 140)",
+    )
     groups = ("mean(systolic) by ill", "proportion(ill == 1) by smoker", "mean(bmi) by region")
     slopes = (("systolic", "age"), ("systolic", "diastolic"), ("ill", "systolic"), ("bmi", "age"))
     return frame, columns, (*asked, *groups), slopes, 5_000

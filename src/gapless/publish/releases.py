@@ -156,7 +156,9 @@ class ReleaseOptions:
             raise ModelError(
                 f"the method {synthesizer.name} does not learn from tables of counts, so it cannot make copies",
                 hint=Hint(
-                    "pass ", Argument("method", "mixture"), "; factors, aim, mst, privbayes and independent make copies too"
+                    "pass ",
+                    Argument("method", "mixture"),
+                    "; factors, aim, mst, privbayes and independent make copies too",
                 ),
             )
         if any(column.gaps for column in schema.columns) and not synthesizer.counts_gaps:
@@ -192,7 +194,8 @@ def release(
         table: the sealed table.
         folder: a separate folder, created if there is none; a finished release is never changed.
         spend: what the release may spend: "50%" of the whole budget, or a loss, such as `table.ledger.left`.
-        method: the synthesizer by its name: auto, factors, mixture, aim, mst, privbayes, independent, kamino, or a network.
+        method: the synthesizer by its name: auto, factors, mixture, aim, mst, privbayes, independent, kamino, or a
+            network.
         missing: the treatment of gaps; by default that of the method, `Extended()` for all but misgan.
         always: sets of columns that are always measured jointly, for estimates with intervals; aim only, or auto.
         gaps: "filled" for complete rows, "as-observed" to sample the gaps too.

@@ -145,8 +145,8 @@ class Copies(Sequence[Table]):
     def loose_rates_sample(self) -> Table | None:
         """The same for a mixture or factors with loose gap rates; None for other models and without gaps.
 
-        The data do not determine how much gap rates vary between components. The difference between the two samples estimates the size of
-        the resulting bias; its sign is unknown.
+        The data do not determine how much gap rates vary between components. The difference between the two samples
+        estimates the size of the resulting bias; its sign is unknown.
         """
         if self.measurements.kind not in (MixtureModel.kind, FACTORS) or self.noise_following.gapped is None:
             return None

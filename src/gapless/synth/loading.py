@@ -100,8 +100,8 @@ def _check_features(measurements: Measurements, schema: Schema) -> None:
     _require(len({table.columns for table in measurements.tables}) == len(measurements.tables))
     _require(all(len(table.columns) == 1 for table in measurements.tables))
     finest = schema.finest.columns
-    for known, column, cells in zip(features, schema.columns, finest, strict=True):
-        _check_feature_map(known, column, cells.extended_size if measurements.extended else cells.size)
+    for known, column, line in zip(features, schema.columns, finest, strict=True):
+        _check_feature_map(known, column, line.extended_size if measurements.extended else line.size)
     _require(sum(known.size for known in features) ** 2 <= MOST_CELLS)
     _require(len({frozenset(product.columns) for product in products}) == len(products))
     for product in products:

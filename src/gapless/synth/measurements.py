@@ -51,7 +51,8 @@ Progress = Callable[[int, int], object]  # called with how much is done, and of 
 
 
 FOLLOW_RIDGE = 0.1  # of a model of factors that follows noise, relative to the usual ridge
-LOOSE_GAP_RIDGE = 1 / 3  # of gap rates that are less restricted, relative to the usual ridge
+FOLLOW_GAP_RIDGE = 0.03  # of gap rates in such a model, relative to the mean precision of products, as shares of rows
+LOOSE_GAP_RIDGE = 0.1  # of gap rates that are less restricted, relative to the usual ridge
 FACTORS = "factors"  # a kind of learner; its distributions are mixtures
 RELEASED = ("tables", "rows", "bin_hierarchy", "products", "pair_rows")  # the fields of `Measurements` with noise
 
@@ -203,7 +204,7 @@ class Measurements:
         return (counts / known, known**-0.5) if known else (counts, np.inf)
 
     def _joint_noise_std(self, column: int, other: int) -> float:
-        r"""Return the noise in the number of rows on one axis of a column's features, from products with another column.
+        r"""Return the noise in the number of rows on one axis of a column's features, by products with another column.
 
         With the features f of the other column, this number is the product with the shortest w for which
         :math:`w^\top f(x)` is 1 in all cells x, or nearly. The axis of a group has a shorter unit than that of a level.
@@ -594,13 +595,16 @@ def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) 
         product.columns: (product.counts / known, product.noise_std / known)
         for product, known in zip(measurements.products, rows, strict=True)
     }
+    gap_ridge = GAP_RIDGE
+    if options.follow_noise and products:  # with a fixed ridge, gap rates would explain all of precise products
+        gap_ridge = max(GAP_RIDGE, FOLLOW_GAP_RIDGE * float(np.mean([std**-2.0 for _, std in products.values()])))
 
     def fit(zeros: Sequence[ForbiddenCells], start: WarmStart | None) -> FactorsFit:
         return fit_factors(
             columns,
             products,
             ridge=ridge_for(columns) * (FOLLOW_RIDGE if options.follow_noise else 1.0),
-            gap_ridge=GAP_RIDGE * (LOOSE_GAP_RIDGE if options.loose_gap_rates else 1.0),
+            gap_ridge=gap_ridge * (LOOSE_GAP_RIDGE if options.loose_gap_rates else 1.0),
             zeros=[(rule.columns, rule.table) for rule in zeros],
             start=start,
             seed=options.seed,

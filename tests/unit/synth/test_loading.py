@@ -22,7 +22,16 @@ SCHEMA = gl.Schema(
     ],
 )
 CELLS = {"a": ["x", "y", None, "x"] * 30, "n": [3, 20, 31, 44] * 30, "b": [True, False, None, None] * 30}
-KINDS = ("independent", "privbayes", "mst", "mixture", "factors", "kamino", "misgan", "dpctgan")  # each kind of distribution
+KINDS = (
+    "independent",
+    "privbayes",
+    "mst",
+    "mixture",
+    "factors",
+    "kamino",
+    "misgan",
+    "dpctgan",
+)  # each kind of distribution
 
 
 @pytest.fixture(scope="module", params=KINDS)
