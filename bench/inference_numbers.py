@@ -83,8 +83,8 @@ def _wages(frame, most, rows, *others):
     ]
     asked = ("mean(wages)", "mean(education)", "mean(age)", "median(wages)", "quantile(wages, 0.9)")
     slopes = (("wages", "education"), ("wages", "age"))
-    asked = (*asked, "proportion(wages >= 20)", "mean(wages) by sex", "mean(education) by sex")
-    return frame, columns, asked, slopes, rows
+    groups = ("mean(wages) by sex", "mean(education) by sex")
+    return frame, columns, (*asked, "proportion(wages >= 20)", *groups), slopes, rows
 
 
 def clinic():
