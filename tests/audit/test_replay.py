@@ -417,6 +417,10 @@ LARGE_BUDGETS = {"pure": gl.Budget(200.0, 0), "approximate": gl.Budget(200.0, 1e
 QUICK = {
     **{f"{method}, extended": fit(method, "extended") for method in ("independent", "privbayes", "mst", "aim")},
     "mst, observed": fit("mst", "observed"),
+    **{
+        f"factors, {way}": fit("factors", way)
+        for way in ("extended", "observed", "complete-rows", "impute-mean", "model")
+    },
     "mst, extended, with rules": fit_ruled("mst", "extended"),
     "independent, observed, with rules": fit_ruled("independent", "observed"),
     "kamino, observed": fit("kamino", "observed"),
@@ -579,6 +583,14 @@ def half_sum(tally, *_, rows=None):
     return L1((rows or 1) * tally.unit / 2)
 
 
+def half_product(*args, **named):
+    distance = PRODUCT_DISTANCE(*args, **named)
+    return replace(distance, at_most=distance.at_most / 2)
+
+
+PRODUCT_DISTANCE = workload._product_distance
+
+
 def parity(table):
     """Releases one marginal or two, as the number of rows has it."""
     rows = table._rows._open(table.ledger._key).rows
@@ -667,6 +679,21 @@ PLANTED = {
     ),
     "reads of what is matched on": ((sums, "transform", declaring({"grade"})), SMOOTH[1], "was read"),
     "reads of a score": ((workload, "transform", declaring({"sex"})), fit("mst", "extended"), "was read"),
+    "half a distance of products": (
+        (workload, "_product_distance", half_product),
+        fit("factors", "extended"),
+        "products of features: moved",
+    ),
+    "no room for the number of rows in a product": (
+        (workload, "sqrt", lambda _: 1.0),
+        fit("factors", "observed"),
+        "products of features: moved",
+    ),
+    "reads of products": (
+        (private_table.PrivateTable, "_declared_reads", lambda _, observed: observed | {"sex"}),
+        fit("factors", "extended"),
+        "products of features: a row that is not observed",
+    ),
     "a choice by the number of rows": (NOTHING, parity, "the runs part"),
     "an order of columns by what is seen": (NOTHING, by_what_is_seen, "the runs part"),
     "a rate from the number of rows": (NOTHING, rate_from_the_number_of_rows, "the runs part"),

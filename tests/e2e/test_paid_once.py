@@ -115,6 +115,8 @@ ACTS = {
     ),
     "independent, rules learned": model(gl.Independent(), RULED),
     "mixture, bins learned": model(gl.Mixture(), LEARNED),
+    "factors, bins learned": model(gl.synth.Factors(), LEARNED),
+    "factors, bins learned, gaps left out": model(gl.synth.Factors(missing=gl.Observed()), LEARNED),
     "misgan, noise on generators": model(gl.MisGAN(noised="generators", steps=4)),
     "kamino, a network for each column": model(gl.Kamino(architecture="columns", missing=gl.Observed(), steps=4)),
     "count": ask(gl.Count(by="grade"), gl.Drop()),

@@ -23,11 +23,12 @@ from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    L2Vector,
     Ledger,
     Linf,
     Rows,
 )
-from gapless.privacy.accounting import composed_epsilon
+from gapless.privacy.accounting import composed_epsilon, partition_epsilon
 from gapless.privacy.budget import Loss, epsilon_of
 from gapless.privacy.first_batch import (
     MAX_MEANS,
@@ -41,7 +42,8 @@ from gapless.privacy.first_batch import (
 )
 from gapless.privacy.ground_truth import merge_releases, renyi_loss
 from gapless.privacy.ledger_file import seal_of
-from gapless.privacy.pricing import Request
+from gapless.privacy.pricing import Planned, Request
+from gapless.privacy.private import transform
 from gapless.privacy.promise import pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.testing.audit import letters_schema, private
@@ -198,6 +200,23 @@ def test_whole_numbers_at_an_euclidean_distance_move_in_few_cells():
         BatchPart.from_release(DiscreteGaussian(9.0), L2(math.sqrt(cells))).changed_numbers == cells
         for cells in range(1, 100)
     )
+
+
+def test_no_more_numbers_move_than_a_vector_has():
+    """The smaller of the two bounds, whichever it is."""
+    assert BatchPart.from_release(DiscreteGaussian(9.0), L2Vector(3.0, 5)).changed_numbers == 5
+    assert BatchPart.from_release(DiscreteGaussian(9.0), L2Vector(3.0, 50)).changed_numbers == 9
+    assert BatchPart.from_release(DiscreteGaussian(2.0**30), L2Vector(2.0**24, 1025)).changed_numbers == 1025
+    assert BatchPart.from_release(DiscreteGaussian(9.0), L2Vector(3.0, 5)).distance == 3.0
+
+
+def test_more_numbers_that_may_move_cost_more():
+    deltas = []
+    for numbers in (1, 10**9):
+        part = BatchPart.from_release(DiscreteGaussian(4.5), L2Vector(1e5, numbers))
+        batch = GaussianBatch((BatchPart(4.5, 1.0, part.changed_numbers),), BUDGET, BUDGET.order)
+        deltas.append(batch.dominating_pair().delta(1.0, remainder_divergence(BUDGET.order, 0.0)))
+    assert deltas[0] < deltas[1]
 
 
 @pytest.mark.parametrize("parts", [1, 30, 1000])
@@ -662,9 +681,168 @@ def test_independent_after_something_else_is_charged_by_the_filter(tmp_path):
     assert table.ledger.left.value == 0.0
 
 
-def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
-    """What it reads may follow from its own answers, so that it costs the sum of its losses; the same noise is too
-    little for that."""
+def vector_value(table, distance, reads=None, value=0):
+    """A sealed vector of three numbers, with a distance that nobody checks."""
+    return transform(
+        table.marginal("x0"), lambda _: np.full(3, value), distance=distance, reads=reads, key=table.ledger._key
+    )
+
+
+def adaptive(table, percent=100):
+    """A plan of a count and of a vector whose value is not known yet, and what it was planned for."""
+    grant = table.ledger.grant(table.ledger.share(f"{percent}%"), to="test")
+    count = table.marginal("x0")
+    planned = Planned(L2Vector(2.0**24, 3), frozenset({"x0", "x1"}))
+    noises = grant.noise_for([count, planned], grant.left, shares=[1, 3])
+    requests = [Request(v.distance, v.reads, n, "x") for v, n in zip([count, planned], noises, strict=True)]
+    return grant, count, planned, noises, requests
+
+
+def test_a_plan_priced_together_costs_what_the_same_releases_cost_at_once(tmp_path):
+    """Only distances, noise and `reads` decide the price; values may depend on earlier answers."""
+    table, other = (open_table(tmp_path) for _ in range(2))
+    grant, count, planned, noises, requests = adaptive(table, 90)
+    plan = grant.charge_plan(requests, together=True)
+    later = table.ledger.grant(table.ledger.left, to="later")
+    first = plan.release(count).value
+    plan.release(vector_value(table, planned.distance, planned.reads, int(first[0])))
+    values = [other.marginal("x0"), vector_value(other, planned.distance, planned.reads)]
+    again = other.ledger.grant(other.ledger.share("90%"), to="test")
+    again.release_all([(value, noise, "x") for value, noise in zip(values, noises, strict=True)], together=True)
+
+    def charged(ledger):
+        return [(e.loss, e.batch, e.together, e.mechanism, e.distance, e.reads) for e in ledger.entries]
+
+    assert charged(table.ledger) == charged(other.ledger)
+    assert all(entry.together for entry in table.ledger.entries)
+    assert [entry.distance for entry in table.ledger.entries] == [{"L1": 1}, {"L2Vector": 2.0**24, "numbers": 3}]
+    alone = sum(request.loss(table.ledger.order).value for request in requests)
+    assert table.ledger.spent.value == pytest.approx(table.ledger.share("90%").value)
+    assert alone > 1.01 * table.ledger.spent.value
+    assert table.ledger.guarantee() == other.ledger.guarantee()
+    later.release(table.marginal("x1"), DiscreteGaussian.for_loss(later.left, L1(1)), what="x")
+    assert Ledger.open(table.ledger.path).entries == table.ledger.entries
+
+
+def test_a_plan_after_other_entries_costs_the_sum_of_its_losses(tmp_path):
+    table = open_table(tmp_path)
+    release(table, 10, sets=SETS[:1], shares=None)
+    grant, _, _, noises, requests = adaptive(table, 90)
+    order, spend = table.ledger.order, table.ledger.share("90%").value
+    assert [noise.std for noise in noises] == pytest.approx(
+        [distance * math.sqrt(order / (2 * spend * share)) for distance, share in [(1, 0.25), (2.0**24, 0.75)]]
+    )
+    grant.charge_plan(requests, together=True)
+    assert not any(entry.together for entry in table.ledger.entries)
+    assert [e.loss for e in table.ledger.entries[1:]] == [request.loss(order).value for request in requests]
+    assert table.ledger.left.value == pytest.approx(0.0, abs=1e-9)
+
+
+def test_less_noise_than_that_of_the_first_batch_is_too_dear(tmp_path):
+    table = open_table(tmp_path)
+    grant, _, _, noises, requests = adaptive(table)
+    for less in (0.5, 1 - 1e-6):
+        smaller = [*requests[:1], Request(requests[1].distance, None, DiscreteGaussian(noises[1].std * less), "x")]
+        with pytest.raises(BudgetError, match="is left in this grant"):
+            grant.charge_plan(smaller, together=True)
+    assert table.ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    ("distance", "reads"),
+    [
+        (L2Vector(2.0**24 + 1, 3), {"x0", "x1"}),
+        (L2Vector(2.0**23, 3), {"x0", "x1"}),
+        (L2Vector(2.0**24, 4), {"x0", "x1"}),
+        (L2(2.0**24), {"x0", "x1"}),
+        (L1(2.0**24), {"x0", "x1"}),
+        (L2Vector(2.0**24, 3), {"x0"}),
+        (L2Vector(2.0**24, 3), {"x0", "x1", "x2"}),
+        (L2Vector(2.0**24, 3), None),
+    ],
+)
+def test_a_value_with_another_distance_or_reads_than_planned_is_refused(distance, reads, tmp_path):
+    table = open_table(tmp_path)
+    grant, count, planned, _, requests = adaptive(table)
+    plan = grant.charge_plan(requests, together=True)
+    plan.release(count)
+    with pytest.raises(BudgetError, match="the next value of the plan has"):
+        plan.release(vector_value(table, distance, None if reads is None else frozenset(reads)))
+    assert plan.release(vector_value(table, planned.distance, planned.reads)).entry == 2
+
+
+def test_noise_is_that_of_the_charge_whatever_happens_after_the_first_stage(tmp_path, monkeypatch):
+    """The list of requests and that of their noise may change after the charge; what is drawn does not."""
+    table = open_table(tmp_path)
+    grant, count, planned, noises, requests = adaptive(table)
+    plan = grant.charge_plan(requests, together=True)
+    charged, drawn = [noise.std for noise in noises], []
+    real = DiscreteGaussian.__call__
+    monkeypatch.setattr(DiscreteGaussian, "__call__", lambda self, *args: drawn.append(self.std) or real(self, *args))
+    plan.release(count)
+    requests[1] = Request(planned.distance, planned.reads, DiscreteGaussian(charged[1] / 2), "x")
+    noises[1] = DiscreteGaussian(charged[1] / 2)
+    with pytest.raises(AttributeError):
+        plan._waiting[0][0].mechanism.std = charged[1] / 2
+    plan.release(vector_value(table, planned.distance, planned.reads))
+    assert drawn == charged == [entry.mechanism["std"] for entry in table.ledger.entries]
+
+
+def test_opening_refuses_other_numbers_than_whole_ones_and_prices_them_again(tmp_path):
+    table = open_table(tmp_path)
+    grant, *_, requests = adaptive(table)
+    grant.charge_plan(requests, together=True)
+    path = table.ledger.path
+
+    def numbers(value):
+        def change(number, content):
+            if number == 2:
+                content["distance"]["numbers"] = value
+
+        return rewritten(path, change)
+
+    for wrong in (0, -1, 2.0, True, None, "3", [3]):
+        with pytest.raises(LedgerError, match="was changed at entry 2"):
+            Ledger.open(numbers(wrong))
+    assert Ledger.open(numbers(3)).entries == table.ledger.entries
+    with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
+        Ledger.open(numbers(10**12))  # more numbers that may move need more noise
+
+
+def test_no_figure_for_counts_at_distance_one_is_taken_for_products(tmp_path, monkeypatch):
+    """The composed total and the partition bound hold for counts at distance 1 only; the exact total for all."""
+    table = open_table(tmp_path)
+    grant, *_, requests = adaptive(table)
+    grant.charge_plan(requests, together=True)
+    ledger, rates = table.ledger, MCAR({"x0": 0.3, "x1": 0.3})
+    events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in ledger.entries]
+    assert composed_epsilon(events, 1e-6) is None
+    reads = [frozenset(entry.reads or ()) for entry in ledger.entries]
+    where = [(mechanism, distance, columns) for (mechanism, distance), columns in zip(events, reads, strict=True)]
+    assert partition_epsilon(where, {"x0": 0.7, "x1": 0.7}, 1e-6) is None
+    assert "exact total of the first batch" in ledger.guarantee().basis
+    found = ledger.ground_truth(rates)
+    assert "the exact total of the first batch over patterns of gaps" in found.basis
+    assert found.epsilon < ledger.guarantee().epsilon
+    batch, _ = ledger.first_batch
+    assert found.epsilon == batch.epsilon(1e-6, observed={"x0": 0.7, "x1": 0.7})
+
+
+def test_a_person_with_more_rows_moves_products_further(tmp_path):
+    table = open_table(tmp_path)
+    grant, *_, requests = adaptive(table, 40)
+    grant.charge_plan(requests, together=True)
+    ledger = table.ledger
+    losses = [
+        (order, sum(request.mechanism.loss(L2(2 * request.distance.at_most), order).value for request in requests))
+        for order in (1 + 2 ** (step / 4) for step in range(-16, 65))
+    ]
+    best = min(epsilon_of(Loss(loss, order), 1e-6) for order, loss in losses)
+    assert ledger.guarantee_for(Rows(2)).epsilon == pytest.approx(best)
+
+
+def test_a_plan_that_is_not_declared_one_mechanism_is_charged_the_sum_of_its_losses(tmp_path):
+    """The same noise is too little for that."""
     table = private(ROWS, letters_schema([2, 2, 2]), tmp_path, budget=BUDGET)
     grant = table.ledger.grant(table.ledger.left, to="test")
     values = table.marginals(SETS)

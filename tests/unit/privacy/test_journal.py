@@ -56,7 +56,7 @@ from helpers.repeatable_noise import RepeatableNoise, repeatable_noise
 SCHEMA = letters_schema([2, 3, 2, 2])
 RNG = np.random.default_rng(3)
 ROWS = [tuple(RNG.choice(list("ab")) if RNG.random() > 0.1 else None for _ in range(4)) for _ in range(400)]
-RESUMABLE = ["independent", "mst", "aim", "privbayes", "mixture", "kamino"]
+RESUMABLE = ["independent", "mst", "aim", "privbayes", "mixture", "factors", "kamino"]
 
 
 class CrashError(Exception):

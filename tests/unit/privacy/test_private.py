@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gapless.errors import SealedError
-from gapless.privacy import L1, DiscreteGaussian
+from gapless.errors import BudgetError, SealedError
+from gapless.privacy import L1, L2, DiscreteGaussian, L2Vector
 from gapless.privacy.private import transform
 from gapless.testing.audit import letters_schema, private
 from helpers.open_sealed import reveal
@@ -154,3 +154,22 @@ def test_another_ledger_cannot_open_a_value(tmp_path):
     with pytest.raises(SealedError, match="another ledger"):
         grant.release(value, DiscreteGaussian.for_loss(grant.left, value.distance), what="x0")
     assert reveal(value, mine.ledger).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("numbers", [0, -1, 2.0, True, "3", None, np.int64(3), math.inf])
+def test_the_length_of_a_vector_is_a_whole_number_above_0(numbers):
+    with pytest.raises(BudgetError, match="numbers of L2Vector must be a whole number above 0"):
+        L2Vector(1.0, numbers)
+
+
+@pytest.mark.parametrize("at_most", [0.0, -1.0, math.inf, math.nan])
+def test_the_distance_of_a_vector_is_finite_and_above_0(at_most):
+    with pytest.raises(BudgetError, match="at_most of L2Vector must be finite and above 0"):
+        L2Vector(at_most, 3)
+
+
+def test_a_vector_has_an_euclidean_distance_and_is_equal_to_no_other():
+    assert isinstance(L2Vector(1.0, 3), L2)
+    assert not isinstance(L2Vector(1.0, 3), L1)  # else Laplace noise would take it
+    assert L2Vector(1.0, 3) == L2Vector(1.0, 3)
+    assert L2Vector(1.0, 3) not in (L2Vector(1.0, 4), L2Vector(2.0, 3), L2(1.0), L1(1.0))
