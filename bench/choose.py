@@ -1,10 +1,11 @@
-"""Which method is best where: Independent, MST, AIM and Mixture on simulated tables; the evidence behind `Auto`.
+"""Which method is best where: Independent, MST, AIM, Mixture and Factors on simulated tables; the evidence for `Auto`.
 
     python bench/choose.py                  what is not measured yet, most telling first; then tables and picture
     python bench/choose.py --minutes 20     stop measuring after so many
     python bench/choose.py --only-print     the tables and the picture again, from what was measured before
     python bench/choose.py --fresh          tables on which nothing was chosen, of other makes and sizes; no picture
     python bench/choose.py --large          those of a million rows alone, and --gaps those with gaps; no picture
+    python bench/choose.py --relations      Factors beside the others, by relations and by cells; no picture
 
 Columns have 2, 3, 4, 6, 10 or 20 cells. In a *dense* table each depends on three latent factors, their squares and
 products; in a *tree* on one of the five columns before it, and on nothing else; in a *mix* every other column is of the
@@ -22,6 +23,12 @@ the columns before it. The rule of `Auto` was chosen on all of these.
 Fresh ones are drawn likewise, and were measured after the rule was fixed. In a *chain* each column depends on the one
 before it; in *hubs* each on two of the first three; *normal* ones are bins of normal variables, any two of which are
 correlated; in *islands* every other column hangs on one of six hidden classes, and the rest on nothing.
+
+With --relations there are 12 columns, 2,000, 10,000 or 50,000 rows and ε = 0.3, 1, 3 or 10. Columns of *normal* tables
+are numbers. In a *survey* every other column is a bin of a normal variable and the others are levels, all of them
+depending on the same four variables. Columns of all other kinds are levels, because their codes have no order. The
+error of relations is the mean over pairs of columns of the error of the Spearman correlation if both are ordered and
+have more than two values, and of Cramér's V otherwise.
 
 Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
 No real table is looked at.
@@ -46,9 +53,11 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import numpy as np
 import polars as pl
+from scipy.stats import spearmanr
 
 import gapless as gl
 from gapless.draw.page import shape, svg_file, tag
+from gapless.model.marginal import cramers_v
 from gapless.synth import auto
 
 HERE = Path(__file__).resolve().parent
@@ -56,12 +65,14 @@ PICTURE = HERE.parent / "docs" / "how-to" / "choose_a_method.svg"
 DELTA = 1e-6
 SIZES = (4, 2, 10, 3, 20, 6)  # cells of the columns, in turn
 METHODS = {"Independent": gl.Independent, "MST": gl.MST, "AIM": gl.AIM, "Mixture": gl.Mixture}
+WITH_FACTORS = METHODS | {"Factors": gl.Factors}  # with --relations
 COLOURS = {"Independent": "#d8d8d8", "MST": "#f3d27a", "AIM": "#f0a58f", "Mixture": "#8fc6e8"}
 TABLE = ("kind", "columns", "gaps", "delta", "epsilon", "rows")
 KINDS = ("dense", "mix", "tree")
 OTHERS = ("blocks", "copies", "classes", "parents")
 FRESH = ("chain", "hubs", "normal", "islands")
-DRAWN = (*OTHERS, *FRESH)
+DRAWN = (*OTHERS, *FRESH, "survey")
+RELATED = ("normal", "survey", "dense", "classes", "tree", "parents")  # with --relations
 MANY = ("dense", "classes", "normal")  # in these every column depends on every other one
 RATIOS = (0.3, 1.0, 2.0, 3.0, 10.0)  # of rows in a cell to noise, that are compared as limits
 SIGNALS = (10.0, 20.0, 30.0, 45.0, 70.0, 100.0)  # the same times the root of the number of pairs
@@ -114,21 +125,30 @@ def main():
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--gaps", action="store_true")
+    parser.add_argument("--relations", action="store_true")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--picture", type=Path, default=PICTURE)
     asked = parser.parse_args()
-    asked.results = asked.results or HERE / "results" / ("choose_fresh.jsonl" if asked.fresh else "choose.jsonl")
+    kind = "_relations" if asked.relations else "_fresh" if asked.fresh else ""
+    asked.results = asked.results or HERE / "results" / f"choose{kind}.jsonl"
     asked.results.parent.mkdir(exist_ok=True)
     known = {key(line): line for line in map(json.loads, asked.results.open())} if asked.results.exists() else {}
     if not asked.only_print:
         plan = drawn_grid(FRESH, (6, 18, 35), seed=2028) if asked.fresh else grid()
+        if asked.relations:
+            facts = itertools.product((10_000, 2_000, 50_000), (1.0, 10.0, 0.3, 3.0), RELATED)
+            plan = [(rows, 12, epsilon, DELTA, False, kind) for rows, epsilon, kind in facts]
         if asked.large or asked.gaps:
             plan = [table for table in plan if (asked.large and table[0] == LARGE) or (asked.gaps and table[4])]
-        measure_all(plan, known, asked.results, time.monotonic() + 60 * asked.minutes)
+        methods = WITH_FACTORS if asked.relations else METHODS
+        measure_all(plan, known, asked.results, time.monotonic() + 60 * asked.minutes, methods)
     measured = defaultdict(dict)
     for line in known.values():
         if "pairs" in line:
             measured[tuple(line[name] for name in TABLE)][line["method"]] = line
+    if asked.relations:
+        show_relations({table: found for table, found in measured.items() if set(WITH_FACTORS) <= set(found)})
+        return
     tables = {table: found for table, found in measured.items() if complete(table, found)}
     show(tables, known)
     regret(tables)
@@ -144,12 +164,12 @@ def key(job):
     return tuple(job[name] for name in (*TABLE, "method"))
 
 
-def measure_all(plan, known, results, until):
+def measure_all(plan, known, results, until, methods):
     """Measure what is not known, a line each."""
     made = {}
     jobs = [
         dict(zip(TABLE, (kind, columns, gaps, delta, epsilon, rows), strict=True)) | {"method": method}
-        for (rows, columns, epsilon, delta, gaps, kind), method in itertools.product(plan, METHODS)
+        for (rows, columns, epsilon, delta, gaps, kind), method in itertools.product(plan, methods)
     ]
     jobs.sort(key=lambda job: job["method"] == "AIM" and job["columns"] > AIM_COLUMNS)  # minutes each: last
     for job in jobs:
@@ -216,19 +236,26 @@ def simulate_drawn(kind, columns, rows):
     return codes, np.zeros(codes.shape, dtype=bool), sizes
 
 
-def simulate_normal(columns, rows):
-    """Bins, at random places, of normal variables that four common ones and one of its own make up."""
-    rng, sizes = np.random.default_rng([300, columns, rows]), sizes_of("normal", columns)
-    common = rng.normal(size=(rows, 4)) @ rng.normal(size=(4, columns)) / 2
+def simulate_normal(columns, rows, kind="normal"):
+    """Bins, at random places, of normal variables that four common ones and a separate one make up.
+
+    In a survey every other column is a level that depends on the common variables.
+    """
+    rng, sizes = np.random.default_rng([300, columns, rows]), sizes_of(kind, columns)
+    latent = rng.normal(size=(rows, 4))
+    common = latent @ rng.normal(size=(4, columns)) / 2
     values = common + rng.uniform(0.3, 1.5, columns) * rng.normal(size=(rows, columns))
     codes = [np.searchsorted(np.sort(rng.normal(size=size - 1)), values[:, c]) for c, size in enumerate(sizes)]
+    for c, size in enumerate(sizes):
+        if not is_number(kind, c):
+            codes[c] = (latent @ rng.normal(size=(4, size)) + rng.gumbel(size=(rows, size))).argmax(axis=1)
     return np.asfortranarray(np.stack(codes, axis=1).astype(np.uint8)), np.zeros(values.shape, dtype=bool), sizes
 
 
 def simulate(kind, columns, rows, gaps):
     """Codes, which of them are missing, and the columns' sizes."""
-    if kind == "normal":
-        return simulate_normal(columns, rows)
+    if kind in ("normal", "survey"):
+        return simulate_normal(columns, rows, kind)
     if kind in DRAWN:
         return simulate_drawn(kind, columns, rows)
     rng, sizes = np.random.default_rng([KINDS.index(kind), columns]), sizes_of(kind, columns)
@@ -256,19 +283,35 @@ def simulate(kind, columns, rows, gaps):
     return codes, missing, sizes
 
 
-def schema_of(sizes, *, gaps, rows):
+def is_number(kind, place):
+    """Whether the codes of a column have an order."""
+    return kind == "normal" or (kind == "survey" and place % 2 == 0)
+
+
+def schema_of(kind, sizes, *, gaps, rows):
+    """Codes with an order are numbers, others are levels."""
     columns = [
         gl.Integer(f"c{place}", bounds=(0, size - 1), bins=size, may_be_missing=gaps and place > 0)
+        if is_number(kind, place)
+        else gl.Categorical(f"c{place}", level_names(size), may_be_missing=gaps and place > 0)
         for place, size in enumerate(sizes)
     ]
     return gl.Schema("simulated", columns, expected_rows=rows)
 
 
+def level_names(size):
+    return [f"level {number}" for number in range(size)]
+
+
 def measure(job, codes, missing, sizes):
     """One fit and one sample."""
-    schema = schema_of(sizes, gaps=job["gaps"], rows=len(codes))
+    schema = schema_of(job["kind"], sizes, gaps=job["gaps"], rows=len(codes))
     names = schema.names
-    frame = pl.DataFrame({name: codes[:, column] for column, name in enumerate(names)})
+    texts = [
+        None if is_number(job["kind"], column) else np.array(level_names(size)) for column, size in enumerate(sizes)
+    ]
+    values = [codes[:, c] if known is None else known[codes[:, c]] for c, known in enumerate(texts)]
+    frame = pl.DataFrame(dict(zip(names, values, strict=True)))
     if job["gaps"]:
         frame = frame.select(
             pl.when(pl.Series(~missing[:, column])).then(pl.col(name)).alias(name) for column, name in enumerate(names)
@@ -285,7 +328,7 @@ def measure(job, codes, missing, sizes):
         signal.signal(signal.SIGPROF, give_up)
         signal.setitimer(signal.ITIMER_PROF, CAP)
         try:
-            model = METHODS[job["method"]]().fit(table, spend=table.ledger.left)
+            model = WITH_FACTORS[job["method"]]().fit(table, spend=table.ledger.left)
             drawn = np.stack(model.sample(len(codes), seed=0).codes, axis=1)
         except TimeoutError:
             return {"given_up": True}
@@ -295,6 +338,7 @@ def measure(job, codes, missing, sizes):
     return {
         "pairs": distance(codes, drawn, sizes, 2, PAIRS),
         "triples": distance(codes, drawn, sizes, 3, TRIPLES),
+        "relations": relation_error(job["kind"], codes, drawn, sizes),
         "seconds": round(seconds, 2),
         "settings": {name: value for name, value in model.facts.settings.items() if isinstance(value, int)},
     }
@@ -315,6 +359,23 @@ def distance(truth, drawn, sizes, k, most):
     if len(marginals) > most:
         marginals = random.Random(0).sample(marginals, most)
     return float(np.mean([np.abs(share(truth, m, sizes) - share(drawn, m, sizes)).sum() / 2 for m in marginals]))
+
+
+def relation_error(kind, truth, drawn, sizes):
+    """The mean error of Spearman correlations of numbers and of Cramér's V of other pairs, in up to `PAIRS` pairs."""
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    if len(pairs) > PAIRS:
+        pairs = random.Random(0).sample(pairs, PAIRS)
+    return float(
+        np.mean([abs(relation(kind, truth, pair, sizes) - relation(kind, drawn, pair, sizes)) for pair in pairs])
+    )
+
+
+def relation(kind, codes, pair, sizes):
+    if all(is_number(kind, column) and sizes[column] > 2 for column in pair):
+        found = spearmanr(codes[:, pair[0]], codes[:, pair[1]]).statistic
+        return 0.0 if math.isnan(found) else float(found)
+    return cramers_v(share(codes, pair, sizes).reshape([sizes[column] for column in pair])) or 0.0
 
 
 def share(codes, columns, sizes):
@@ -367,7 +428,7 @@ def ranked(found):
 def public(table):
     """The schema and the loss: what `Auto` knows."""
     kind, columns, gaps, delta, epsilon, rows = table
-    return schema_of(sizes_of(kind, columns), gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
+    return schema_of(kind, sizes_of(kind, columns), gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
 
 
 def signal_of(table):
@@ -390,6 +451,37 @@ def choice(table, limit=auto.ALL_PAIRS):
         return type(gl.synth.Auto().choose(schema, loss, gl.Rows(1))[0]).__name__
     finally:
         auto.ALL_PAIRS = kept
+
+
+def show_relations(tables):
+    """A row for each table: relations and cells of all methods, and what `Auto` takes."""
+    print(f"| table | ε | rows | $s$ | {' | '.join(WITH_FACTORS)} | `Auto` |")
+    print(f"|---|---:|---:|---:|{'---:|' * len(WITH_FACTORS)}---|")
+    for table, found in sorted(tables.items()):
+        kind, _, _, _, epsilon, rows = table
+        best = {name: min(line[name] for line in found.values()) for name in ("relations", "pairs")}
+        cells = [
+            " · ".join(f"**{line[name]:.4f}**" if line[name] == best[name] else f"{line[name]:.4f}" for name in best)
+            for line in (found[method] for method in WITH_FACTORS)
+        ]
+        print(
+            "|", " | ".join([kind, f"{epsilon:g}", f"{rows:,}", rounded(signal_of(table)), *cells, choice(table)]), "|"
+        )
+    print("\n| kind | Factors ÷ best other: relations | cells | `Auto` ÷ best: relations | cells |")
+    print("|---|---:|---:|---:|---:|")
+    for kind in sorted({table[0] for table in tables}):
+        logs = []
+        for table, found in tables.items():
+            if table[0] == kind:
+                others = [line for method, line in found.items() if method != "Factors"]
+                logs.append(
+                    [math.log(found["Factors"][n] / min(line[n] for line in others)) for n in ("relations", "pairs")]
+                    + [
+                        math.log(found[choice(table)][n] / min(line[n] for line in found.values()))
+                        for n in ("relations", "pairs")
+                    ]
+                )
+        print("|", " | ".join([kind, *(f"{math.exp(value):.2f}" for value in np.mean(logs, axis=0))]), "|")
 
 
 def regret(tables):

@@ -42,9 +42,9 @@ from gapless.testing.noise import scaled_noise
 
 RESULTS = paper.HERE / "results" / "gans.jsonl"
 METHODS: dict[str, tuple[Any, str]] = {
-    "misgan": (gl.MisGAN, "observed"),
-    "misgan, noised generators": (partial(gl.MisGAN, noised="generators"), "observed"),
-    "misgan, complete rows": (gl.MisGAN, "complete-rows"),
+    "misgan": (gl.synth.MisGAN, "observed"),
+    "misgan, noised generators": (partial(gl.synth.MisGAN, noised="generators"), "observed"),
+    "misgan, complete rows": (gl.synth.MisGAN, "complete-rows"),
     "dpautogan, complete rows": (gl.synth.DPautoGAN, "complete-rows"),
     "dpautogan": (gl.synth.DPautoGAN, "extended"),
     "dpgan": (gl.synth.DPGAN, "extended"),

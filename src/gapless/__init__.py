@@ -21,7 +21,7 @@ _NAMES = {
     "publish": "release weigh",
     "query": "Count Drop HotDeck Knn Mean Median Proportion Quantile Sum Variance parse_question",
     "schema": "Boolean Categorical Constraint Date DateTime Integer MissingCode Number Ordinal Schema",
-    "synth": "AIM MST FittedModel Independent Kamino MisGAN Mixture PrivBayes load",
+    "synth": "AIM MST Factors FittedModel Independent Kamino Mixture PrivBayes load",
     "weights": "CalibrationWeights",
 }
 _HOME = {name: package for package, names in _NAMES.items() for name in names.split()}

@@ -54,10 +54,10 @@ from gapless.schema import Ordinal as Ordinal
 from gapless.schema import Schema as Schema
 from gapless.synth import AIM as AIM
 from gapless.synth import MST as MST
+from gapless.synth import Factors as Factors
 from gapless.synth import FittedModel as FittedModel
 from gapless.synth import Independent as Independent
 from gapless.synth import Kamino as Kamino
-from gapless.synth import MisGAN as MisGAN
 from gapless.synth import Mixture as Mixture
 from gapless.synth import PrivBayes as PrivBayes
 from gapless.synth import load as load

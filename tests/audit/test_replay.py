@@ -306,7 +306,7 @@ def column_by_column(table):
 
 def noised_generators(table):
     """One teacher at a time, with noise on its gradients by made rows."""
-    gl.MisGAN(noised="generators", steps=5).fit(table, spend=table.ledger.left)
+    gl.synth.MisGAN(noised="generators", steps=5).fit(table, spend=table.ledger.left)
 
 
 RULED = replace(
@@ -621,7 +621,7 @@ def rate_from_the_number_of_rows(table):
 def by_batches_of_ten(table):
     """q = B/n, as in [MD]."""
     with mock.patch.object(gan, "RATE", min(1.0, 10 / max(1, len(opened(table)[0])))):
-        gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
+        gl.synth.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
 def as_many_teachers_as_tens_of_rows(table):
@@ -635,7 +635,7 @@ def by_the_longest(table):
     codes = opened(table)
     length = 1.0 + sum(len(np.unique(column)) for column in codes)
     with mock.patch.object(gan, "typical_clip", return_value=length):
-        gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
+        gl.synth.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
 def by_the_most_frequent(table, column, fitted, *, given):

@@ -106,6 +106,13 @@ def test_synth_prints_the_method_and_the_reason_for_it(folder, run_here):
     assert "about 10,000 rows assumed" in out
     code, out, _ = run_here("synth", *made, "-m", "independent", "-o", "named")
     assert (code, out.splitlines()[0]) == (0, "Method: independent")
+    *rest, _, _ = made
+    for place, command in enumerate(("synth", "fit")):
+        parsed = json.loads(run_here(command, *rest, "--spend", "5%", "-o", f"auto {place}", "--json")[1])
+        assert (parsed["method"], parsed["reason"]) == (model.method, model.facts.settings["chosen because"])
+        parsed = json.loads(run_here(command, *rest, "--spend", "1%", "-m", "mst", "-o", f"mst {place}", "--json")[1])
+        assert parsed["method"] == "mst"
+        assert "reason" not in parsed
 
 
 def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
@@ -199,7 +206,7 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     for name, digest in manifest["sha256"].items():
         assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
     assert manifest["table"] == "people"
-    assert manifest["method"] == "mixture"
+    assert manifest["method"] == "factors"
     assert manifest["versions"]["gapless"] == gl.__version__
     schema = gl.Schema.read(out / "schema.toml")
     assert schema == gl.Schema.read(released / "people.toml")
@@ -272,7 +279,9 @@ def test_the_ledger_is_shown_in_words_and_for_a_machine(released):
     assert ".fit" in done.stdout
     parsed = json.loads(run("ledger", "people.ledger", "--json", cwd=released).stdout)
     assert parsed["budget"] == {"epsilon": 1.0, "delta": 1e-6}
-    assert [entry["what"] for entry in parsed["entries"]][:3] == ["age × sex", "age × income", "sex × income"]
+    pairs = ["age × sex", "age × income", "sex × income"]
+    products = [f"{pair}, products of features" for pair in pairs]
+    assert [entry["what"] for entry in parsed["entries"]][:6] == ["age", "sex", "income", *products]
 
 
 def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):

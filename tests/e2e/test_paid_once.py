@@ -117,7 +117,7 @@ ACTS = {
     "mixture, bins learned": model(gl.Mixture(), LEARNED),
     "factors, bins learned": model(gl.synth.Factors(), LEARNED),
     "factors, bins learned, gaps left out": model(gl.synth.Factors(missing=gl.Observed()), LEARNED),
-    "misgan, noise on generators": model(gl.MisGAN(noised="generators", steps=4)),
+    "misgan, noise on generators": model(gl.synth.MisGAN(noised="generators", steps=4)),
     "kamino, a network for each column": model(gl.Kamino(architecture="columns", missing=gl.Observed(), steps=4)),
     "count": ask(gl.Count(by="grade"), gl.Drop()),
     "mean, nearest": ask(gl.Mean("age", where="sex == M"), gl.Knn(on=["town"], cover=["town"])),

@@ -202,6 +202,7 @@ def synth(
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
     from gapless.publish import ReleaseOptions, check_release, release
+    from gapless.publish.releases import method_and_reason
     from gapless.schema import Schema
 
     public = Schema.read(schema)
@@ -216,7 +217,8 @@ def synth(
     with progress_bar(method) as progress:
         table = source.read(progress)
         made = release(table, output, spend=spend_or_rest(spend, table), progress=progress, notify=notify, **options)
-    written = {"folder": str(output), "files": made.files, "rows": made.rows} | made.balance.to_dict()
+    written = {"folder": str(output), "files": made.files, "rows": made.rows}
+    written |= method_and_reason(made.model) | made.balance.to_dict()
     description = f"{made.model.describe()}\n\n" if verbose else ""
     print_result(written, f"{description}{made}", as_json=as_json)
 
@@ -244,6 +246,7 @@ def fit(
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
     from gapless.publish import ReleaseOptions, check_model_path, save_model
+    from gapless.publish.releases import method_and_reason
     from gapless.schema import Schema
 
     public = Schema.read(schema)
@@ -256,7 +259,8 @@ def fit(
     with progress_bar(method) as progress:
         table = source.read(progress)
         made = save_model(table, output, spend=spend_or_rest(spend, table), progress=progress, notify=notify, **options)
-    written = {"model": str(made.path), "guarantee": asdict(made.guarantee)} | made.balance.to_dict()
+    written = {"model": str(made.path), "guarantee": asdict(made.guarantee)}
+    written |= method_and_reason(made.model) | made.balance.to_dict()
     print_result(written, f"{made.model.describe()}\n{made.guarantee}\n{made.balance}", as_json=as_json)
 
 

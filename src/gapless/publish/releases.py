@@ -85,8 +85,14 @@ class Release:
 
     def _method_line(self) -> str:
         """Return the method of the model and, if `Auto` chose it, the reason."""
-        reason = self.model.facts.settings.get(REASON)
-        return f"Method: {self.model.method}" + ("" if reason is None else f", {REASON}: {reason}")
+        chosen = method_and_reason(self.model)
+        return f"Method: {chosen['method']}" + (f", {REASON}: {chosen['reason']}" if "reason" in chosen else "")
+
+
+def method_and_reason(model: FittedModel) -> dict[str, str]:
+    """Return the method of a model and, if `Auto` chose it, the reason."""
+    reason = model.facts.settings.get(REASON)
+    return {"method": model.method} | ({} if reason is None else {"reason": str(reason)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +163,8 @@ class ReleaseOptions:
                 f"the method {synthesizer.name} does not learn from tables of counts, so it cannot make copies",
                 hint=Hint(
                     "pass ",
-                    Argument("method", "mixture"),
-                    "; factors, aim, mst, privbayes and independent make copies too",
+                    Argument("method", "factors"),
+                    "; mixture, aim, mst, privbayes and independent make copies too",
                 ),
             )
         if any(column.gaps for column in schema.columns) and not synthesizer.counts_gaps:
@@ -194,8 +200,7 @@ def release(
         table: the sealed table.
         folder: a separate folder, created if there is none; a finished release is never changed.
         spend: what the release may spend: "50%" of the whole budget, or a loss, such as `table.ledger.left`.
-        method: the synthesizer by its name: auto, factors, mixture, aim, mst, privbayes, independent, kamino, or a
-            network.
+        method: auto, factors, mixture, aim, mst, privbayes, independent, kamino, or the name of a network.
         missing: the treatment of gaps; by default that of the method, `Extended()` for all but misgan.
         always: sets of columns that are always measured jointly, for estimates with intervals; aim only, or auto.
         gaps: "filled" for complete rows, "as-observed" to sample the gaps too.

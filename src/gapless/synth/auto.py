@@ -11,28 +11,36 @@ from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.model.marginal import LEAST_NOISE
 from gapless.privacy import L1, Loss, Rows, Spend, for_counts
+from gapless.privacy.budget import PURE
 from gapless.privacy.promise import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Synthesizer, check_declared
 from gapless.synth.learning import bins_for, columns_to_learn
 from gapless.synth.marginal.aim import AIM
+from gapless.synth.marginal.factors import Factors
+from gapless.synth.marginal.features import value_order
 from gapless.synth.marginal.mixture import Mixture
 from gapless.synth.marginal.mst import MST
 from gapless.text import plural
 
 ALL_PAIRS = 45.0  # least signal of all pairs with which they are measured: bench/choose.py
+ORDERED = 2  # least number of ordered columns with which Factors is best
 REASON = "chosen because"  # the setting of a model that says why its method was chosen
 WIDE = 60  # most columns with which AIM takes less than minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto(Synthesizer):
-    """Choose MST, AIM or Mixture by the schema, the budget and the expected number of rows, and report the reason.
+    """Choose Factors, Mixture, AIM or MST by the schema, the budget and the expected number of rows; report the reason.
 
-    If most columns are numbers whose bins are learned, AIM is chosen: its few precise pairs keep means and correlations
-    of values better than all pairs do (bench/values.py). Otherwise Mixture measures all pairs if they have enough
-    signal for their noise (`signal`). If not, AIM chooses pairs, or MST in wide tables.
+    Factors is chosen with δ > 0 if two or more columns are ordered: it has the smallest errors of correlations at
+    every ε and size, and cells that are about as good as the best (bench/relations.py). Without such columns other
+    methods have better cells and relations (bench/choose.py --relations).
+
+    Then Mixture measures all pairs if they have enough signal for their noise (`signal`). If not, AIM chooses pairs, or
+    MST in wide tables. With δ = 0 AIM is also chosen if most columns are numbers whose bins are learned: its few
+    precise pairs keep means and correlations of values better than all pairs do (bench/values.py).
 
     Whether columns depend on few others or on many, which favours Mixture, is private and not used. The limit
     `ALL_PAIRS` has the least average loss over simulated tables; for one table it may be costly (bench/choose.py).
@@ -61,27 +69,33 @@ class Auto(Synthesizer):
     def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Synthesizer, str]:
         """Return the method and the reason; a function of the arguments only."""
         columns = len(schema.columns)
-        if columns < 3:
-            return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
+        if columns < 2:
+            return MST(missing=self.missing), "there is only one column"
         expected = self.expected_rows or schema.expected_rows
         rows = expected or USUAL_ROWS
         facts = f"{plural(columns, 'column')}, " + (
             f"{plural(rows, 'row')} expected" if expected else f"about {plural(rows, 'row')} assumed"
         )
+        factors = Factors(missing=self.missing)
+        ordered = sum(value_order(column) is not None for column in schema.columns)
+        if loss.order != PURE and ordered >= ORDERED and factors.fits(schema):
+            return factors, f"{facts}: factors keep the relations of all pairs"
+        if columns == 2:
+            return MST(missing=self.missing), f"{facts}: MST measures the only pair"
         if 2 * len(columns_to_learn(schema)) >= columns <= WIDE:
-            return AIM(missing=self.missing), f"{facts}: most are numbers, whose values follow chosen pairs best"
+            return AIM(missing=self.missing), f"{facts}: AIM keeps the values of many numbers best"
         schema = cut_schema(schema, {}, bins_for(rows, loss, protect, columns))
         sizes = [column.extended_size if self.missing.rows == "extended" else column.size for column in schema.columns]
         strength, mixture = signal(sizes, loss, protect, rows), Mixture(missing=self.missing)
         if strength < ALL_PAIRS:
-            why = f"all pairs have a signal of {strength:.2g} times their noise, less than {ALL_PAIRS:g}"
+            why = f"there are too few rows to measure all pairs (signal {strength:.2g}, needed {ALL_PAIRS:g})"
         elif sum(sizes) ** 2 > mixture.cap_cells:
             why = "all pairs have too many cells"
         else:
-            return mixture, f"{facts}: all pairs have a signal of {strength:.2g} times their noise, enough"
+            return mixture, f"{facts}: there are enough rows to measure all pairs (signal {strength:.2g})"
         if columns > WIDE:
-            return MST(missing=self.missing), f"{facts}: {why}; a tree of them is fast"
-        return AIM(missing=self.missing), f"{facts}: {why}; some are chosen"
+            return MST(missing=self.missing), f"{facts}: {why}, and MST is fast for many columns"
+        return AIM(missing=self.missing), f"{facts}: {why}, so AIM selects pairs"
 
 
 def signal(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float) -> float:

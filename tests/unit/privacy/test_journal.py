@@ -719,7 +719,7 @@ def test_a_run_goes_on_with_the_spend_that_it_was_begun_with(table, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method", [gl.synth.DPGAN(steps=2), gl.synth.PATEGAN(steps=2), gl.MisGAN(noised="generators", steps=2)]
+    "method", [gl.synth.DPGAN(steps=2), gl.synth.PATEGAN(steps=2), gl.synth.MisGAN(noised="generators", steps=2)]
 )
 def test_a_training_that_was_stopped_is_done_again_under_its_charge(method, table, tmp_path):
     def stop(phase, *_):

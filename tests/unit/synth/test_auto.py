@@ -5,6 +5,7 @@ import pytest
 import gapless as gl
 from gapless.privacy import L1, for_counts
 from gapless.synth.auto import ALL_PAIRS, WIDE, signal
+from gapless.synth.marginal.factors import Factors
 from gapless.testing.audit import letters_schema, private
 
 USUAL = gl.Budget(1.0, 1e-6)
@@ -63,9 +64,40 @@ def test_a_table_of_too_many_cells_is_not_given_to_mixture():
     assert "too many cells" in why
 
 
-def test_two_columns_are_a_tree():
-    assert chosen(schema_of(2, rows=10**6)) == ("mst", "one pair of columns at the most: a tree is the whole")
-    assert chosen(schema_of(1))[0] == "mst"
+def test_the_only_pair_is_measured():
+    assert chosen(schema_of(2, rows=10**6)) == ("mst", "2 columns, 1,000,000 rows expected: MST measures the only pair")
+    assert chosen(schema_of(1)) == ("mst", "there is only one column")
+
+
+ORDERED = [gl.Integer("age", bounds=(0, 99), bins="learned"), gl.Ordinal("health", ["bad", "fair", "good"])]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("rows", [50, None, 10**7])
+@pytest.mark.parametrize("levels", [0, 1, 10, 98])
+def test_factors_are_chosen_with_two_ordered_columns(levels, rows, epsilon):
+    schema = gl.Schema("t", [*ORDERED, *schema_of(levels).columns], expected_rows=rows) if levels else None
+    schema = schema or gl.Schema("t", ORDERED, expected_rows=rows)
+    name, why = chosen(schema, gl.Budget(epsilon, 1e-6))
+    assert name == "factors"
+    number = "about 10,000 rows assumed" if rows is None else f"{rows:,} rows expected"
+    assert why == f"{levels + 2} columns, {number}: factors keep the relations of all pairs"
+    assert chosen(schema, gl.Budget(epsilon, 0))[0] != "factors", "they need δ > 0"
+
+
+def test_numbers_as_levels_are_ordered_and_two_values_are_not():
+    numbers = gl.Schema("t", [gl.Categorical(name, ["1", "2", "3"]) for name in "abc"])
+    assert chosen(numbers)[0] == "factors"
+    binary = gl.Schema("t", [*ORDERED[:1], gl.Integer("n", bounds=(0, 1)), gl.Boolean("b")])
+    assert chosen(binary)[0] == "mixture"
+
+
+def test_more_features_than_the_cap_are_not_given_to_factors():
+    wide = gl.Schema("t", [gl.Integer(f"n{place}", bounds=(0, 99)) for place in range(400)])
+    assert not Factors().fits(wide)
+    assert chosen(wide)[0] == "mst"
+    assert Factors().fits(gl.Schema("t", wide.columns[:100]))
+    assert chosen(gl.Schema("t", wide.columns[:100]))[0] == "factors"
 
 
 def test_the_reason_has_the_number_of_rows_and_where_it_is_from():

@@ -284,11 +284,14 @@ def test_auto_counts_the_bins_that_will_be_learned():
     numbers = [Number(f"x{i}", bounds=(0, 1), bins="learned") for i in range(4)]
     levels_too = Schema("wide", [*numbers, *[Categorical(f"y{i}", ["a", "b"]) for i in range(6)]])
     asked = gl.Budget(1.0, 1e-6).capacity, gl.Rows(1)
+    pure = gl.Budget(1.0, 0).capacity, gl.Rows(1)
     method, why = gl.synth.Auto(expected_rows=100_000).choose(levels_too, *asked)
+    assert isinstance(method, gl.Factors), why
+    method, why = gl.synth.Auto(expected_rows=1_000_000).choose(levels_too, *pure)
     assert isinstance(method, gl.Mixture), why
-    method, why = gl.synth.Auto(expected_rows=100_000).choose(Schema("numbers", numbers), *asked)
+    method, why = gl.synth.Auto(expected_rows=100_000).choose(Schema("numbers", numbers), *pure)
     assert isinstance(method, gl.AIM)
-    assert "most are numbers" in why
+    assert "many numbers" in why
 
 
 def test_most_bins_are_a_public_fact():

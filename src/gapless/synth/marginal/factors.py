@@ -15,6 +15,7 @@ from gapless.errors import Hint, ModelError
 from gapless.model.marginal import Marginal, Measurement, positive_shares
 from gapless.privacy import Private, Request, Spend
 from gapless.privacy.pricing import Sensitivity
+from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Noise, Synthesizer
 from gapless.synth.learning import BINS_SHARE, MOST_BINS, bins_for_noise
@@ -54,13 +55,17 @@ class Factors(Synthesizer):
 
     def check(self, context: FitContext) -> None:
         """Refuse more features than the cap."""
-        features = sum(most_features(column, MOST_BINS) for column in context.schema.columns)
-        if features**2 > self.cap_cells:
+        if not self.fits(context.schema):
+            features = total_features(context.schema)
             raise ModelError(
                 f"Factors.fit: {features:,} features of all columns make {features**2:,} products; "
                 f"the cap is {self.cap_cells:,}",
                 hint=Hint("choose another method") | FEWER_CELLS,
             )
+
+    def fits(self, schema: Schema) -> bool:
+        """Whether the features of all columns are within the cap."""
+        return total_features(schema) ** 2 <= self.cap_cells
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure all stages, and fit factors to them."""
@@ -215,3 +220,8 @@ class FactorsContext(FitContext):
 def columns_share(columns: int) -> float:
     """The share of one-way tables in the loss of these and of products: products are many in wide tables."""
     return float(np.clip(3 / (columns + 5), *COLUMNS_SHARE))
+
+
+def total_features(schema: Schema) -> int:
+    """A public bound on the number of features of all columns."""
+    return sum(most_features(column, MOST_BINS) for column in schema.columns)
