@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -206,7 +207,7 @@ class FactorsContext(FitContext):
             for c in range(len(self.sizes))
         ]
 
-    @property
+    @cached_property
     def _most_numbers(self) -> int:
         """A public bound on the numbers of a product, with its number of rows."""
         return max(most_features(column, MOST_BINS) for column in self.input_schema.columns) ** 2 + 1
