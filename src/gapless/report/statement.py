@@ -342,7 +342,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "```",
         "",
         "The code in R has less information than `gapless estimate`. It does not know the effect of values inside "
-        "bins, the groups that are lost in noise, the counts below zero, or how loosely a mixture follows the rates of "
+        "bins, the groups that are lost in noise, the counts below zero, or how loosely the model follows the rates of "
         "gaps. Where this matters, as for means of a column with a long tail, use the intervals of `gapless estimate`.",
         "",
         f"Method: {markdown(model.method)}. The intervals cover noise and sampling"
