@@ -30,7 +30,7 @@ SCHEMA = gl.Schema(
     [
         gl.Categorical("sex", ["F", "M"], may_be_missing=True),
         gl.Ordinal("grade", ["1", "2", "3", "4"], may_be_missing=True),
-        gl.Integer("age", bounds=(0, 400), may_be_missing=True),  # its bins are learned: three stages
+        gl.Integer("age", bounds=(0, 400), bins="learned", may_be_missing=True),  # three stages
     ],
 )
 RNG = np.random.default_rng(7)
@@ -123,8 +123,9 @@ def test_every_stage_is_charged_before_the_first_read_and_drawn_as_charged(missi
         return charge(*args, **named)
 
     with mock.patch.object(DiscreteGaussian, "__call__", noted), mock.patch.object(Ledger, "charge", charged):
-        Factors(missing=missing).fit(table, spend=table.ledger.left)
+        model = Factors(missing=missing).fit(table, spend=table.ledger.left)
     assert charges == [0]
+    assert sum("cells" in entry.what for entry in table.ledger.entries) == 5  # the levels of ages
     entries = table.ledger.entries
     assert all(entry.together for entry in entries)
     assert [entry.mechanism["std"] for entry in entries] == [std for std, _ in drawn]
@@ -133,6 +134,8 @@ def test_every_stage_is_charged_before_the_first_read_and_drawn_as_charged(missi
     assert [entry.distance["L2Vector"] for entry in products] == pytest.approx([length] * 3, rel=1e-15)
     assert all(size <= entry.distance.get("numbers", size) for entry, (_, size) in zip(entries, drawn, strict=True))
     assert table.ledger.left.value == pytest.approx(0.0, abs=1e-9)
+    for entry in products:  # the fit knows the noise that was drawn
+        assert f"{entry.what}: noise std {entry.mechanism['std'] / PRODUCT_LENGTH:.1f}" in model.facts.structure
     batch, _ = table.ledger.first_batch
     mu = math.fsum((next(iter(entry.distance.values())) / entry.mechanism["std"]) ** 2 for entry in entries)
     assert batch.loss == pytest.approx(table.ledger.order / 2 * mu)
@@ -190,5 +193,7 @@ def test_after_an_imputation_the_sum_of_losses_is_charged(tmp_path):
     Factors(missing=gl.ImputeFirst(gl.missing.FromMean())).fit(table, spend=table.ledger.left)
     entries = table.ledger.entries
     assert not any(entry.together for entry in entries)
+    stages = [[entry.what for entry in entries if entry.batch == batch] for batch in sorted({e.batch for e in entries})]
+    assert [what[0] for what in stages] == ["age in 2 cells", "sex, to fill gaps", "sex"]
     assert all(entry.reads is None for entry in entries if "products" in entry.what)
     assert math.fsum(entry.loss for entry in entries) <= table.ledger.capacity.value * (1 + 1e-9)

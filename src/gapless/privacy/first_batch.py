@@ -1,13 +1,15 @@
-r"""The price of a first batch that is fixed in advance: computed for the batch as one mechanism.
+r"""The price of a first batch whose sensitivities and noise are fixed in advance, computed as one mechanism.
 
-A ledger adds up Rényi losses at one order, which overstates the loss of Gaussian noise. If a batch is fixed before
-anything is read, its whole privacy profile is known. Let integers change by at most :math:`\Delta_j` in L2, with
-discrete Gaussian noise of parameters :math:`\sigma_j`. One normal variable whose mean changes by
+A ledger adds up Rényi losses at one order, which overstates the loss of Gaussian noise. If distances, noise and `reads`
+of a batch are fixed before anything is read, its whole privacy profile is known. Values may depend on earlier answers
+of the batch. Let integers change by at most :math:`\Delta_j` in L2, with discrete Gaussian noise of parameters
+:math:`\sigma_j`. One normal variable whose mean changes by
 
 .. math:: \mu = \Bigl(\sum_j \frac{\Delta_j^2}{\sigma_j^2 - s^2}\Bigr)^{1/2}
 
-dominates all of them, up to a factor :math:`e^{\pm\eta}` on probabilities; s² is about 1. Given the answers of the
-batch, the ledger bounds the Rényi loss of all later releases. So each hockey-stick divergence grows by a known amount.
+dominates all of them, up to a factor :math:`e^{\pm\eta}` on probabilities; s² is about 1. The ledger bounds the Rényi
+loss of all other releases, after the batch or between its releases. So each hockey-stick divergence grows by a known
+amount.
 
 The *price* of the batch is the least loss with which (ε, δ) holds even if all the rest of the budget is spent
 adaptively. If nothing is left, the analytic Gaussian curve decides. Proved in docs/proofs/first_batch.md.
@@ -181,7 +183,7 @@ def _tangent_points(order: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class GaussianBatch:
-    """Releases with discrete Gaussian noise, all fixed before the first read, under a budget and its order."""
+    """Releases whose discrete Gaussian noise, distances and `reads` are fixed before the first read, under a budget."""
 
     parts: tuple[BatchPart, ...]
     budget: Budget
@@ -298,6 +300,7 @@ def _smallest_true(is_true: Callable[[float], bool], most: float) -> float:
 class FirstBatch(RenyiFilter):
     """The Rényi filter of a ledger without entries, which prices a batch of Gaussian noise as one mechanism.
 
+    Distances, noise and `reads` of the batch are fixed by the charge; values may depend on its earlier answers.
     The price is the least loss that suffices. All other releases, and all later ones, are priced by the filter. Proved
     in docs/proofs/first_batch.md.
 
@@ -310,7 +313,7 @@ class FirstBatch(RenyiFilter):
     reads_with_defined_gaps: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
-        """The price of a batch that is fixed in advance, if that is less than the sum of its losses."""
+        """The price of a batch as one mechanism, if that is less than the sum of its losses."""
         alone = super().price(requests)
         batch = self._batch([(request.mechanism, request.distance) for request in requests]) if together else None
         price = math.inf if batch is None else batch.price(self.capacity.value)

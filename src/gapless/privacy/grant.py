@@ -66,8 +66,9 @@ class Grant:
     ) -> list[Released[R]]:
         """Charge for all requests at once, then open their values: the noise is fixed before the first read.
 
-        `together` declares them one mechanism: if nothing was released before and all noise is discrete Gaussian, it is
-        priced by its exact total (docs/proofs/first_batch.md), where that is less than the sum of losses.
+        `together` declares them one mechanism. If nothing was released before and all noise is discrete Gaussian, it is
+        priced by its exact total, where that is less than the sum of losses. Only distances, noise and `reads` need to
+        be fixed for this, not values (docs/proofs/first_batch.md).
         """
         requests = list(requests)  # the same requests are charged and read
         if not requests:
@@ -145,7 +146,7 @@ class Plan:
     """Releases that were charged at once, before the first read, and are read in this order.
 
     Distance, `reads`, mechanism and loss of each are fixed by the charge; the value may depend on earlier answers. So
-    guarantees that need one batch fixed in advance apply (docs/proofs/ground_truth.md, section 4).
+    guarantees for one batch apply (docs/proofs/ground_truth.md, section 4; docs/proofs/first_batch.md).
     """
 
     def __init__(

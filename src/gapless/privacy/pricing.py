@@ -3,8 +3,8 @@
 A ledger prices releases by one of three strategies, which its budget and its entries determine:
 
 - `RenyiFilter`: the sum of the losses at the ledger's order.
-- `FirstBatch` (`first_batch`): before anything is charged, a batch of Gaussian noise fixed in advance costs its exact
-  total.
+- `FirstBatch` (`first_batch`): before anything is charged, a batch of Gaussian noise whose distances, noise and `reads`
+  are fixed in advance costs its exact total.
 - `GroundTruthFilter` (`ground_truth_filter`): under a budget for the complete data, the price is what the releases add
   to the privacy loss of the complete data.
 
