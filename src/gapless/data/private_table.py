@@ -317,14 +317,14 @@ class PrivateTable(Sealed):
         check_in_memory(self, "filling gaps")
         wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
         finest = self.schema.finest.columns
-        cells_of_bins = {i: (finest[i].size, bins) for i, bins in self._bin_of_cell.items() if i in wanted}
+        bins_by_column = {i: (finest[i].size, bins) for i, bins in self._bin_of_cell.items() if i in wanted}
 
         def filled(engines: list[Any]) -> Memory:
             unbinned, rows = (rows_in_memory(engine) for engine in engines)
             randomness = filling.secret_row_randomness(rows.rows)
-            bins = fill(rows.columns, randomness)
-            drawn = [bins[position] if position in wanted else codes for position, codes in enumerate(unbinned.columns)]
-            return Memory(filling.fill_cells(unbinned.columns, drawn, cells_of_bins, randomness), rows.rows)
+            filled_codes = fill(rows.columns, randomness)  # in columns with bins, the bin of each row
+            drawn = [filled_codes[i] if i in wanted else codes for i, codes in enumerate(unbinned.columns)]
+            return Memory(filling.fill_cells(unbinned.columns, drawn, bins_by_column, randomness), rows.rows)
 
         both: Private[list[Any], None] = gather([self._unbinned_rows, self._rows], key=self._key)
         if only is None:
@@ -354,7 +354,8 @@ class PrivateTable(Sealed):
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed once.
 
-        Training keeps `reads` after `fill_column`: only the Rényi bound uses them (docs/proofs/ground_truth.md, 5).
+        After `fill_column` only training (`Sampled`) keeps its `reads`; other values read every row.
+        Guarantees use the `reads` of training only in the Rényi bound (docs/proofs/ground_truth.md, section 5).
         """
         if reads is not None and not isinstance(distance, Sampled):
             reads = self._declared_reads(reads)

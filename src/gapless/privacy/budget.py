@@ -129,7 +129,8 @@ class Budget:
                 )
 
     def __str__(self) -> str:
-        failure = 0.0 if self.ground_truth is None else self.ground_truth.failure  # the chance that a rate is wrong
+        # `failure` is the probability that an estimated rate of gaps is wrong.
+        failure = 0.0 if self.ground_truth is None else self.ground_truth.failure
         promise = f"ε = {format_rounded_up(self.epsilon)}, δ = {format_rounded_up(self.delta + failure)}"
         if self.ground_truth is None:
             return promise

@@ -69,7 +69,7 @@ class Ledger(LedgerGuarantees):
 
     @classmethod
     def _load(cls, path: Path, gaps: GapRules) -> Ledger:
-        ledger_file.check_not_deleted(path)
+        ledger_file.check_not_deleted(path)  # refuses if its seal exists but the file does not
         if not path.is_file():
             raise LedgerError(
                 f"there is no ledger {path}", hint="check the path; the ledger of people.csv is people.ledger beside it"
@@ -91,7 +91,7 @@ class Ledger(LedgerGuarantees):
         check_has_budget(path, budget)
         if budget is not None:
             if not path.exists():
-                check_rates_match_gaps(budget.ground_truth, gaps)
+                check_rates_match_gaps(budget.ground_truth, gaps)  # same definition of a gap; no data are read
             header = ledger_file.new_header(table, protect, budget, gaps)  # a refusal leaves no empty file
             with ledger_file.locked_ledger(path) as read_lines:
                 if not read_lines(ReadPosition()):  # new, and no other process was faster
@@ -188,6 +188,7 @@ class Ledger(LedgerGuarantees):
     def _initial_pricing(self) -> Pricing:
         """The pricing strategy of this ledger before its first entry."""
         # Guarantees for the complete data count an entry as reading every row if the header lacks one of its gap rules.
+        # `recorded_reads` compares header and reading when an entry is written; this asks only the header, later.
         budget, reads_with_defined_gaps = self.budget, self._gaps.reads_with_defined_gaps
         if budget.ground_truth is not None:
             return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, reads_with_defined_gaps)

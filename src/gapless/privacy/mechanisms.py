@@ -84,10 +84,10 @@ def _check_positive(name: str, value: float) -> float:
     """The value as a plain float: a subclass of float could be charged as one number and used as another."""
     plain = float(value)
     if not 0 < plain <= LARGEST_SCALE:
-        is_for_less = (plain > LARGEST_SCALE) == (name == "loss")  # a larger loss means less noise
+        needs_smaller_spend = (plain > LARGEST_SCALE) == (name == "loss")  # a larger loss means less noise
         raise BudgetError(
             f"{name} must be in (0, 2^{math.log2(LARGEST_SCALE):g}], got {plain:g}",
-            hint=Hint(f"pass a {'smaller' if is_for_less else 'larger'} ", Argument("spend")),
+            hint=Hint(f"pass a {'smaller' if needs_smaller_spend else 'larger'} ", Argument("spend")),
         )
     return plain
 

@@ -55,11 +55,17 @@ class GapDefinitions:
         return read is not None and stated is not None and read.digest == stated.digest
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
-        """The `reads` that an entry records: every row, unless the header defines all these gaps in the same way."""
+        """The `reads` that an entry records: every row, unless the header defines all these gaps in the same way.
+
+        This compares header and reading, when an entry is priced and written.
+        """
         return reads if all(map(self.is_same_rule, reads or ())) else None
 
     def reads_with_defined_gaps(self, reads: Collection[str] | None) -> Columns | None:
-        """The `reads` of an entry, for guarantees for the complete data: every row if the header lacks a definition."""
+        """The `reads` of an entry, for guarantees for the complete data: every row if the header lacks a definition.
+
+        This asks only the header, when a guarantee is computed from entries: the reading of an entry is not known then.
+        """
         is_defined = reads is not None and self.header_gaps.keys() >= set(reads)
         return frozenset(reads or ()) if is_defined else None
 
@@ -99,7 +105,7 @@ class GapDefinitions:
 
 
 def check_rates_match_gaps(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
-    """Refuse rates that were estimated with another definition of a gap."""
+    """Refuse rates that were estimated with another definition of a gap; no data are read."""
     if not isinstance(assumption, MCAR) or assumption.paid is None:
         return
     for column in named_rates(assumption):

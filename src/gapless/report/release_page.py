@@ -245,7 +245,7 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         "Values that were missing and are filled here. They were sampled from the model; no noise level covers this."
         if any(column.gaps for column in model.schema.columns)
         else "",
-        *model.facts.limits,
+        *model.facts.limitations,
     ]
     listed = tag("ul", *(tag("li", line) for line in model.facts.structure))
     return section(

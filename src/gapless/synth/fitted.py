@@ -56,7 +56,7 @@ class Facts:
         settings: the holder's choices and what follows from them, by name.
         structure: a line for each measurement.
         noise: the standard deviation in the count of one cell, by column; without columns that were not measured.
-        limits: sentences on what the model could not represent.
+        limitations: sentences on what the model could not represent.
         edges: the pairs of columns, by position, that were measured together.
         broken: for each constraint with a learned weight, the share of pairs of rows that break it, and its noise.
     """
@@ -66,13 +66,13 @@ class Facts:
     settings: Mapping[str, str | int] = field(default_factory=dict)
     structure: tuple[str, ...] = ()
     noise: Mapping[str, float] = field(default_factory=dict)
-    limits: tuple[str, ...] = ()
+    limitations: tuple[str, ...] = ()
     edges: tuple[tuple[int, int], ...] = ()
     broken: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as JSON for a model file."""
-        content = asdict(self)
+        content = {"limits" if name == "limitations" else name: value for name, value in asdict(self).items()}
         if not self.guarantee.private:
             content["guarantee"]["epsilon"] = None  # JSON has no infinity
         return content
@@ -105,7 +105,7 @@ class Facts:
             settings=content["settings"],
             structure=tuple(content["structure"]),
             noise=content["noise"],
-            limits=tuple(content["limits"]),
+            limitations=tuple(content["limits"]),
             edges=tuple((column, other) for column, other in content["edges"]),
             broken={rule: (share, noise_std) for rule, (share, noise_std) in shares.items()},
         )
@@ -499,7 +499,7 @@ class FittedModel:
             f"{self.method}: {plural(len(self.schema.columns), 'column')} of '{self.schema.name}', "
             f"about {plural(max(0, round(self.total)), 'row')}",
             *(f"  {name}: {value}" for name, value in self.facts.settings.items()),
-            *(f"  {sentence}" for sentence in self.facts.limits),
+            *(f"  {sentence}" for sentence in self.facts.limitations),
             *(f"  {line}" for line in self.constraints()),
             *(f"  {line}" for line in self.facts.structure),
         ]

@@ -434,7 +434,7 @@ class FitContext:
         *,
         settings: Mapping[str, str | int],
         structure: Iterable[str] | None = None,
-        limits: Sequence[str] = (),
+        limitations: Sequence[str] = (),
         edges: Iterable[tuple[int, int]] | None = None,
         critic: Critic | None = None,
     ) -> FittedModel:
@@ -444,7 +444,7 @@ class FitContext:
             learned: the distribution.
             settings: facts on the fit, by name.
             structure: lines on what was measured; by default one for each measured marginal.
-            limits: sentences on what the model could not represent.
+            limitations: sentences on what the model could not represent.
             edges: pairs of columns that were measured together; by default those in measured marginals.
             critic: a private critic that is part of the release.
         """
@@ -452,7 +452,7 @@ class FitContext:
             edges = {pair for known in self.measured for pair in combinations(sorted(known.columns), 2)}
         if learned.unexplained:
             unexplained = ", ".join(map(self.name, learned.unexplained))
-            limits = [*limits, f"Further from the model than noise explains: {unexplained}."]
+            limitations = [*limitations, f"Further from the model than noise explains: {unexplained}."]
         bins = {}
         if self.within_bin_counts:
             bins["bins"] = (
@@ -464,7 +464,7 @@ class FitContext:
             settings={"missing": repr(self.missing), **bins, **settings},
             structure=tuple(self.structure() if structure is None else structure),
             noise=_noise_of_columns(self.schema.names, self.sizes, self.scaled_tables),
-            limits=tuple(limits),
+            limitations=tuple(limitations),
             edges=tuple(sorted(edges)),
             broken=self.broken,
         )

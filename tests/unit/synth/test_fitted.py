@@ -36,7 +36,7 @@ FACTS = Facts(
     settings={"missing": "Extended()", "pairs": 1},
     structure=("x0 × x1: noise std 2.0",),
     noise={"x0": 1.5},
-    limits=("A sentence.",),
+    limitations=("A sentence.",),
     edges=((0, 1),),
 )
 
@@ -347,7 +347,8 @@ def test_a_model_that_cannot_fill_is_refused(models):
     model = replace(models(gl.MST), filled=Constant())
     assert model.sample(3).rows == 3
     with pytest.raises(
-        gl.errors.ModelError, match=r"by mst cannot be sampled given some cells .*\n  Try: fit a model by mst, aim"
+        gl.errors.ModelError,
+        match=r"by mst cannot be sampled given some cells .*\n  Try: fit a model by factors, mst, aim",
     ):
         model.sample(3, given={"sex": "male"})
 

@@ -17,7 +17,7 @@ from gapless.privacy import Linf, Loss, Private, Spend, for_counts
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
-from gapless.synth.marginal.selection import MarginalSelection, check_candidates, within_tree
+from gapless.synth.marginal.selection import MarginalSelection, checked_candidates, within_tree
 from gapless.text import plural
 from gapless.types import Floats, is_number
 
@@ -77,7 +77,7 @@ class AIM(Synthesizer):
                 | Hint("declare fewer levels or bins for their columns")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
-        if check_candidates(context, _closure(context.schema, self.workload), self.cap_cells, always=always):
+        if checked_candidates(context, _closure(context.schema, self.workload), self.cap_cells, always=always):
             rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
             context.check_choice_budget(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(context.sizes)))
 
@@ -112,7 +112,8 @@ class AIM(Synthesizer):
         settings = {"rounds": len(chosen) - len(always), "marginals": len(set(chosen))}
         if always:
             settings["always measured"] = len(always)
-        return selection.fit_final_model(settings, limits=_workload_limits(tree, weights, chosen, self.cap_cells))
+        limitations = _workload_limitations(tree, weights, chosen, self.cap_cells)
+        return selection.fit_final_model(settings, limitations=limitations)
 
     def _run_rounds(
         self, selection: MarginalSelection, weights: Mapping[Marginal, float], always: Sequence[Marginal]
@@ -170,7 +171,7 @@ class AIM(Synthesizer):
         return chosen, tree
 
 
-def _workload_limits(
+def _workload_limitations(
     tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequence[Marginal], cap: int
 ) -> list[str]:
     """Describe the part of the workload that would exceed the largest tree at any budget."""

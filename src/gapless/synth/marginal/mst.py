@@ -12,7 +12,7 @@ from gapless.model.marginal import Marginal
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
-from gapless.synth.marginal.selection import MarginalSelection, check_candidates
+from gapless.synth.marginal.selection import MarginalSelection, checked_candidates
 from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
 from gapless.text import plural
 
@@ -22,14 +22,16 @@ class MST(Synthesizer):
     r"""A maximum spanning tree of pairs of columns: fast, and accurate where few pairs matter.
 
     1. Measure in one batch, with a third of the budget: the one-way marginal of every column; the pairs of columns that
-       a rule between rows relates; and the number of rows, unless `missing` counts every row anyway.
+       a constraint between two rows relates, such as a functional dependency; and the number of rows, unless
+       `missing` counts every row anyway.
     2. Choose pairs that connect the columns, one at a time, with the exponential mechanism and a third of the budget.
        The score of a pair is `Workload.conditional_misfit` against the model of step 1: for each of its two columns,
        predict the pair from the counts of that column and the model's conditional distribution, and take half the L1
        distance to the observed counts. The score is the smaller of the two.
     3. Measure the chosen pairs with all that is left: two-way marginals, with gap states if `missing` counts them.
 
-    Pairs related only through their gaps are not preferred: measuring them would not improve the completion.
+    Pairs related only through their gaps are not preferred: measuring them would not improve the step that
+    fills gaps in the released distribution.
 
     Guarantee: the releases are one batch, at most d - 1 choices for d columns, and another batch. Each choice depends
     on the earlier ones, so they compose adaptively.
@@ -47,7 +49,7 @@ class MST(Synthesizer):
 
     def check(self, context: FitContext) -> None:
         """Refuse columns and constraints that are too large, and a budget that cannot pay for a choice."""
-        if check_candidates(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
+        if checked_candidates(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
             context.check_choice_budget(share=1 / (3 * len(context.sizes)))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
@@ -64,25 +66,25 @@ class MST(Synthesizer):
         tree = selection.keep_tree_small(chosen)  # with constraints, cliques can be larger than the chosen pairs
         selection.notify("measuring", 0, 1)
         selection.measure(tree or selection.columns, selection.grant.left)  # without a tree, every column again
-        limits = []
+        limitations = []
         if left_out := len(chosen) - len(tree):
-            limits.append(
+            limitations.append(
                 f"{left_out} of {plural(len(chosen), 'chosen pair')} would have made the junction tree larger than "
                 f"{MAX_JUNCTION_TREE_CELLS:,} cells and {'was' if left_out == 1 else 'were'} not measured."
             )
-        return selection.fit_final_model({"pairs": len(tree)}, limits=limits)
+        return selection.fit_final_model({"pairs": len(tree)}, limitations=limitations)
 
     @staticmethod
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:
         """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with private choices."""
         pairs = selection.candidates
-        predicted = selection.fit_model().marginals(pairs)  # independent columns, except pairs that a rule relates
+        predicted = selection.fit_model().marginals(pairs)  # independent columns, but for pairs with a constraint
         weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))  # AIM weights its scores, MST does not
         scores = selection.workload.conditional_misfit(pairs, predicted, weights, offsets)
         component = list(range(len(selection.sizes)))  # of each column, in the forest of pairs chosen so far
         choices = len(component) - 1
         open_pairs = list(range(len(pairs)))  # indices of pairs whose columns are not connected yet
-        tree: list[Marginal] = []
+        tree: list[Marginal] = []  # a marginal is its columns, by position
         while open_pairs := [place for place in open_pairs if len({component[c] for c in pairs[place]}) > 1]:
             selection.notify("choosing", len(tree), choices)
             open_scores = selection.workload.restrict(scores, open_pairs)

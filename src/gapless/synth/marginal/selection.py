@@ -47,7 +47,7 @@ class MarginalSelection(FitContext):
         self.candidates = within_cap(self, marginals, self.cap_cells)
         # Rules between rows whose columns fit into one table become structural zeros; sampling enforces the others.
         constrained, _ = columns_of_constraints(self.schema, self.within_bin_counts)
-        self._always = [*self.columns, *_rules_between_rows(self, self.cap_cells)]
+        self._always = [*self.columns, *_constraints_between_rows(self, self.cap_cells)]
         self._in_every_tree = [marginal for marginal in [*constrained, *self._always] if len(marginal) > 1]
 
     def prepare(self) -> Loss:
@@ -62,7 +62,7 @@ class MarginalSelection(FitContext):
         return [self.workload.counts(marginal) for marginal in marginals]
 
     def measure_columns(self, spend: Loss) -> None:
-        """Measure every column, and the columns of rules between rows, in one batch with equal shares."""
+        """Measure every column, and the columns of constraints between two rows, in one batch with equal shares."""
         self.measure(self._always, spend)
 
     def keep_tree_small(self, chosen: Sequence[Marginal]) -> list[Marginal]:
@@ -98,15 +98,15 @@ class MarginalSelection(FitContext):
             cap_cells=MAX_JUNCTION_TREE_CELLS,
         )
 
-    def fit_final_model(self, settings: Mapping[str, str | int], *, limits: Sequence[str] = ()) -> FittedModel:
+    def fit_final_model(self, settings: Mapping[str, str | int], *, limitations: Sequence[str] = ()) -> FittedModel:
         """Fit the final model from scratch, complete the gaps, and return it.
 
         Args:
             settings: facts on the fit, by name.
-            limits: sentences on what the model could not represent.
+            limitations: sentences on what the model could not represent.
         """
         learned = self.learn(GraphicalModel.kind, cap_cells=self.cap_cells)
-        return self.fitted(learned, settings=settings, limits=limits)
+        return self.fitted(learned, settings=settings, limitations=limitations)
 
 
 def within_cap(context: FitContext, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:
@@ -119,17 +119,17 @@ def within_cap(context: FitContext, marginals: Iterable[Marginal], cap_cells: in
     return kept
 
 
-def check_candidates(
+def checked_candidates(
     context: FitContext, marginals: Iterable[Marginal], cap_cells: int, *, always: Iterable[Marginal] = ()
 ) -> list[Marginal]:
-    """Refuse columns, constraints and marginals in `always` that are too large; return the candidates."""
+    """Return the candidates; refuse columns, constraints and marginals in `always` that are too large."""
     candidates = within_cap(context, marginals, cap_cells)
-    context.check_junction_tree([*_rules_between_rows(context, cap_cells), *always])
+    context.check_junction_tree([*_constraints_between_rows(context, cap_cells), *always])
     return candidates
 
 
-def _rules_between_rows(context: FitContext, cap_cells: int) -> list[Marginal]:
-    """Return the columns of each rule between rows that is measured: those that fit into one table."""
+def _constraints_between_rows(context: FitContext, cap_cells: int) -> list[Marginal]:
+    """Return the columns of each constraint between two rows that is measured: those that fit into one table."""
     _, between = columns_of_constraints(context.schema, context.within_bin_counts)
     small = dict.fromkeys(m for m in between if math.prod(context.sizes[c] for c in m) <= cap_cells)
     return context.nontrivial(small)

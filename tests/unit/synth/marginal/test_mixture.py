@@ -280,7 +280,7 @@ def test_describe_names_the_measured_pairs(tmp_path):
     )
     assert set(model.facts.edges) == set(combinations(range(4), 2))
     assert "x0 × x1: noise std" in model.describe()
-    assert all(limit.startswith("Further from the model than noise explains: x") for limit in model.facts.limits)
+    assert all(limit.startswith("Further from the model than noise explains: x") for limit in model.facts.limitations)
     assert model.total == pytest.approx(len(ROWS), abs=100)
 
 
@@ -292,8 +292,8 @@ def test_describe_names_tables_that_noise_does_not_explain(tmp_path, monkeypatch
 
     monkeypatch.setattr(measurements, "fit_mixture", short)
     model = fitted(table_of(tmp_path))
-    assert model.facts.limits == ("Further from the model than noise explains: x0, x0 × x3.",)
-    assert model.facts.limits[0] in model.describe()
+    assert model.facts.limitations == ("Further from the model than noise explains: x0, x0 × x3.",)
+    assert model.facts.limitations[0] in model.describe()
 
 
 def test_the_same_released_values_give_the_same_model_and_its_file_keeps_it(tmp_path):

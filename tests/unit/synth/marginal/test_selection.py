@@ -335,6 +335,6 @@ def test_mst_reports_chosen_pairs_that_it_could_not_measure(tmp_path, monkeypatc
     model = fit("mst", "observed", table)
     assert model.facts.settings["pairs"] < 3
     assert any(
-        "of 3 chosen pairs would have made the junction tree larger than 11 cells" in x for x in model.facts.limits
+        "of 3 chosen pairs would have made the junction tree larger than 11 cells" in x for x in model.facts.limitations
     )
     assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value, rel=1e-6)
