@@ -176,6 +176,31 @@ def test_with_the_rest_spent_in_the_worst_way_we_know_the_promise_is_kept(percen
     assert lost > 1e-6  # so that a price ten times too good would be found out
 
 
+@pytest.mark.parametrize("percent", [50, 80, 95])
+@pytest.mark.parametrize("spent_if", ["always", "promising", "unpromising"])
+def test_the_rest_may_be_spent_between_two_stages_by_the_answer_of_the_first(percent, spent_if):
+    """Computed on a grid: a normal variable, two points or nothing, and another normal variable."""
+    batch, spend = calibrated([1.0] * 15, percent=percent)
+    (std,) = {part.std for part in batch.parts}
+    first, second = math.sqrt(5) / std, math.sqrt(10) / std
+    z = np.linspace(-9, 9 + second, 3001)
+    (p1, q1), (p2, q2) = (
+        [density / density.sum() for density in (np.exp(-((z - mean) ** 2) / 2), np.exp(-(z**2) / 2))]
+        for mean in (first, second)
+    )
+    rest = two_points(BUDGET.largest_loss(BUDGET.order) - spend, BUDGET.order)
+    is_spent = {"always": z > -math.inf, "promising": z > first / 2, "unpromising": z < first / 2}[spent_if]
+
+    def lost(epsilon):
+        with_rest = sum(
+            hockey_stick(np.outer(p1[is_spent], p2) * p, np.outer(q1[is_spent], q2) * q, epsilon)
+            for p, q in zip(rest, rest[::-1], strict=True)
+        )
+        return with_rest + hockey_stick(np.outer(p1[~is_spent], p2), np.outer(q1[~is_spent], q2), epsilon)
+
+    assert lost(1.0) <= 1e-6
+
+
 def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
     known = BatchPart.from_release(DiscreteGaussian(9.0), L1(1))
     assert gaussian_batch([known], BUDGET, BUDGET.order) is not None
