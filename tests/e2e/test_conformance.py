@@ -208,7 +208,7 @@ def test_a_model_that_was_paid_for_is_not_replaced(tmp_path):
     model = fitted("independent", "extended", private(people(20), schema(), tmp_path))
     (tmp_path / "m").write_text("paid for")
     with pytest.raises(
-        gl.errors.ModelError, match=r"m exists, .* paid for\n  Try: choose another name, or pass overwrite=True"
+        gl.errors.ModelError, match=r"m' exists, .* paid for\n  Try: choose another name, or pass overwrite=True"
     ):
         model.save(tmp_path / "m")
     assert (tmp_path / "m").read_text() == "paid for"

@@ -78,14 +78,14 @@ REFUSED = {
     "hour is missing": "no column 'hour' in the schema",
     "notes == 'x'": "is not free text, remove it from ignore",
     "notes is missing": "is not free text, remove it from ignore",
-    "age >= 25": "write < or >= with the nearest edges, 20 and 30, or declare an edge there",
-    "age == 20": "write >= 20 and < 30 for the whole bin",
-    "age == 95": "write >= 90 and <= 99 for the whole bin",
+    "age >= 25": "compare it by < or >= with an edge, 20 or 30, or declare edges with 25 among them",
+    "age == 20": "compare it by >= 20 and by < 30 for the whole bin",
+    "age == 95": "compare it by >= 90 and by <= 99 for the whole bin",
     "age between 20 and 30": "Try: write < 30: a bin includes its lower edge",
     "income > 500": "Try: write >= 500: a bin",
     "age >= old": "column 'age' is compared with 'old', which is not an integer\n  Try: write an integer",
     "income <= 500": "Try: write < 500: a bin",
-    "income < 600": "nearest edges, 500 and 750",
+    "income < 600": "with an edge, 500 or 750",
     "\"marital status\" > 'single'": "has no order",
     '"marital status" == married': "has no cell 'married'",
     "health == 'not applicable'": "which is not one of its levels",
@@ -137,5 +137,5 @@ def test_a_column_is_cut_where_a_condition_splits_its_bins_and_not_finer():
         assert wide.with_columns(found).finest.columns == wide.finest.columns
     days = refined_columns(parse_condition("day >= 2020-02-03"), wide)["day"]
     assert days.size == 11
-    with pytest.raises(GaplessError, match="nearest edges"):
+    with pytest.raises(GaplessError, match="with an edge"):
         refined_columns(parse_condition("x < 0.1234"), wide)
