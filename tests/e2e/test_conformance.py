@@ -29,7 +29,7 @@ class Columns(gl.Kamino):
 
 METHODS = fast_methods.METHODS | {"chain": Chain, "columns": Columns}
 BUDGETS = {"pure": gl.Budget(1.0, 0), "approximate": gl.Budget(1.0, 1e-6)}
-LONG = {"aim", "mst", "mixture", "kamino", "columns", *GANS}  # where there are many columns
+LONG = {"aim", "mst", "mixture", "factors", "kamino", "columns", *GANS}  # where there are many columns
 SINGLE_METHODS = [method for method in METHODS if method != "auto"]  # auto is one of the others
 TREATMENTS = [
     name for name in STRATEGIES if name not in {"impute-mode", "impute-distribution"}
@@ -265,8 +265,8 @@ def test_no_method_measures_columns_of_one_cell(method, missing, others, tmp_pat
 
 
 def test_many_columns_of_methods_that_compare_all_pairs(tmp_path):
-    """The test below in the ordinary run, for two methods that take long with 200."""
-    for method in ("mst", "mixture"):
+    """The test below in the ordinary run, for methods that take long with 200."""
+    for method in ("mst", "mixture", "factors"):
         check_width(method, 50, tmp_path)
 
 

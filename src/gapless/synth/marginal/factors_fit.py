@@ -36,7 +36,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.marginal import Marginal
-from gapless.synth.marginal.features import mid_ranks
 from gapless.types import Floats, Integers
 
 Singles = NDArray[np.float32]
@@ -112,6 +111,15 @@ class ColumnTarget:
         return np.concatenate(
             [[1.0, SQUARE_RIDGE], np.full(many - 2 - others, GROUP_RIDGE), np.full(others, LEVEL_RIDGE)]
         )
+
+
+def mid_ranks(shares: Floats, order: Integers) -> Floats:
+    """The share of rows below each value, plus half of its own, in this order of values."""
+    places = np.argsort(order)
+    ranked = shares[places] / shares.sum()
+    ranks = np.empty(len(shares))
+    ranks[places] = np.cumsum(ranked) - ranked / 2
+    return np.clip(ranks, 0.0, np.nextafter(1.0, 0.0))
 
 
 def normal_score_tilts(shares: Floats, order: Integers) -> Floats:

@@ -15,7 +15,7 @@ All vectors are whole numbers of at most `FEATURE_LENGTH`, rounded towards zero:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from gapless.data.workload import FEATURE_LENGTH
 from gapless.schema import Schema
 from gapless.schema.columns import Categorical, Column
 from gapless.schema.numeric import BinnedColumn
+from gapless.synth.marginal.factors_fit import mid_ranks
 from gapless.types import Floats, Integers
 
 RANKS = 128  # different mid-ranks of a column: engines count pairs of these
@@ -154,12 +155,3 @@ def merged_cells(vectors: Integers, observed: int, extended: int) -> tuple[Integ
     _, first, code = np.unique(vectors[:observed], axis=0, return_index=True, return_inverse=True)
     codes = np.concatenate([code.reshape(-1), len(first) + np.arange(extended - observed)])
     return codes.astype(np.int64), vectors[np.concatenate([first, np.arange(observed, len(vectors))])]
-
-
-def mid_ranks(shares: Floats, order: Sequence[int] | Integers) -> Floats:
-    """The share of rows below each value, plus half of its own, in this order of values."""
-    places = np.argsort(order)
-    ranked = shares[places] / shares.sum()
-    ranks = np.empty(len(shares))
-    ranks[places] = np.cumsum(ranked) - ranked / 2
-    return np.clip(ranks, 0.0, np.nextafter(1.0, 0.0))
