@@ -149,5 +149,19 @@ def test_rows_are_chosen_by_all_the_cells_of_a_bin_and_by_no_gap(rows):
     ],
 )
 def test_bins_must_have_the_same_cells(other):
-    with pytest.raises(gl.errors.SchemaError, match="other columns or cells than the table"):
+    with pytest.raises(gl.errors.SchemaError, match="column 'age' of this schema has other cells than the table"):
         sealed([]).rebin(SCHEMA.with_columns({"age": other}))
+
+
+def test_a_refused_schema_names_what_differs():
+    people = sealed([])
+    halves = Number("age", bounds=(0.0, 40.0), bins=2)
+    table = gl.Table(SCHEMA.with_columns({"age": halves}), [np.zeros(0)] * len(SCHEMA.columns), rows=0)
+    with pytest.raises(gl.errors.SchemaError, match=r"different bounds\n  Try: start from people.schema.with_columns"):
+        people.rebin(SCHEMA.with_columns({"age": replace(AGE, bounds=(0, 41))}))
+    with pytest.raises(gl.errors.SchemaError, match=r"column 'age' .*: an edge is inside a cell"):
+        table.rebin(SCHEMA.with_columns({"age": replace(halves, bins=None, edges=(0.0, 1.23456, 40.0))}))
+    with pytest.raises(gl.errors.SchemaError, match="other columns than the table: 'age' is only in one of them"):
+        people.rebin(SCHEMA.select([name for name in SCHEMA.names if name != "age"]))
+    described = SCHEMA.with_columns({"age": replace(AGE, description="in years")})
+    assert people.rebin(described).schema["age"].description == "in years"

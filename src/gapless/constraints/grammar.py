@@ -325,14 +325,14 @@ class Parser:
         else:
             parts = self.separated(self._row_comparison, "and")
         if self.current.kind != "end":
-            raise self.error_here("expected the end")
+            raise self.error_here("expected no more text")
         return parts
 
     def _row_comparison(self) -> Comparison | ColumnComparison:
         left, sign = self._text_until(*SIGNS), self.advance().text
         right = self._text_until("and")
         if right[:1] not in ("'", '"') and _JOINED.search(right):  # else the rest of the rule would be its value
-            raise self.error_here("expected and between two comparisons")
+            raise self.error_here("expected 'and' between two comparisons")
         return self._of_rows(_READABLE, left, sign, right)
 
     def _call(self) -> Comparison | ColumnComparison:
@@ -375,7 +375,7 @@ def parse_condition(text: str) -> Condition:
         return Always()
     condition = parser.condition()
     if parser.current.kind != "end":
-        raise parser.error_here("expected the end, 'and' or 'or'")
+        raise parser.error_here("expected 'and', 'or' or no more text")
     return condition
 
 

@@ -240,11 +240,7 @@ class PrivateTable(Sealed):
                 "the schema and its columns must be objects of gapless itself, not of subclasses",
                 hint=Hint("pass a schema from ", Call("Schema.read", "people.toml")),
             )
-        if schema.finest.columns != self.schema.finest.columns:
-            raise SchemaError(
-                "this schema has other columns or cells than the table",
-                hint="pass a schema that differs from that of the table in its bins only",
-            )
+        self.schema.check_same_cells(schema)
         return self if schema == self.schema else self._derive(lambda engine: engine, schema=schema)
 
     def where(self, column: str, cells: Iterable[object]) -> PrivateTable:

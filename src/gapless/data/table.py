@@ -134,11 +134,7 @@ class Table:
         """The same rows, values and weights under a schema with other bins for its numeric columns."""
         if schema.columns == self.schema.columns:
             return self
-        if schema.finest.columns != self.schema.finest.columns:
-            raise SchemaError(
-                "this schema has other columns or cells than the table",
-                hint="pass a schema that differs in its bins only",
-            )
+        self.schema.check_same_cells(schema)
         values = self._numeric_values(range(len(self.codes)))
         codes: list[NDArray[Any]] = list(self.codes)
         for place, (old, new, known) in enumerate(zip(self.schema.columns, schema.columns, values, strict=True)):

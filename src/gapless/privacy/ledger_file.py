@@ -165,8 +165,19 @@ def check_not_deleted(path: Path) -> None:
     The seal is looked for first, since a new ledger is created before its seal.
     """
     path = path.resolve()
-    if seal_of(path).exists() and not path.exists():
+    if _exists(seal_of(path)) and not path.exists():
         raise LedgerError(f"{path} is gone: only its seal, {seal_of(path).name}, is there", hint=RESTORE_HINT)
+
+
+def _exists(path: Path) -> bool:
+    """Whether a file exists; refuses a path that cannot be looked up, such as one with too long a name."""
+    try:
+        return path.exists()
+    except OSError as error:
+        hint = Hint("pass a shorter name as ", Argument("ledger"))
+        if error.errno != errno.ENAMETOOLONG:
+            hint = Hint("pass a path in a folder that you can read and write as ", Argument("ledger"))
+        raise LedgerError(f"cannot look up the file {path}: {error.strerror}", hint=hint) from None
 
 
 def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
@@ -260,12 +271,12 @@ def _open_or_create(path: Path) -> int:
     if path.exists() and why.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         with contextlib.suppress(OSError):
             return os.open(path, os.O_RDONLY | BINARY)
-    raise LedgerError(
-        f"cannot open the ledger {path}: {why.strerror}",
-        hint="ask its owner for permission to write; a table has only one ledger"
-        if path.exists()
-        else Hint("pass a path in a folder that you can write to as ", Argument("ledger"), ", always the same one"),
-    )
+    hint = Hint("pass a path in a folder that you can write to as ", Argument("ledger"), ", always the same one")
+    if path.is_dir():
+        hint = Hint("pass the name of a file as ", Argument("ledger"), ", not of a folder")
+    elif path.exists():
+        hint = Hint("ask its owner for permission to write; a table has only one ledger")
+    raise LedgerError(f"cannot open the ledger {path}: {why.strerror}", hint=hint)
 
 
 def _write_at(path: Path, offset: int, data: bytes) -> None:
@@ -419,7 +430,7 @@ def _parse_gaps(content: Mapping[str, Any]) -> dict[str, GapRule]:
 
 def identity_at(path: Path) -> str | None:
     """The identity of the ledger at a path; None if there is no ledger, or an empty one."""
-    if not path.is_file():
+    if not (_exists(path) and path.is_file()):
         return None
     with locked_ledger(path) as read_lines:
         lines = read_lines(ReadPosition())

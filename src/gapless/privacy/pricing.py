@@ -70,15 +70,27 @@ class Request:
 
     def __post_init__(self) -> None:
         check_known_mechanism(self.mechanism, self.distance)  # a ledger must be able to compute the loss again
-        numbers = [getattr(self.distance, field.name) for field in fields(self.distance)]
-        names = frozenset() if self.reads is None else self.reads
-        has_plain_numbers = all(type(number) in (int, float) for number in numbers)
-        has_plain_names = type(names) is frozenset and all(type(name) is str for name in (*names, self.what))
-        if not (has_plain_numbers and has_plain_names):  # other types could redefine equality
+        # Exact types below: others could redefine equality.
+        kind = type(self.distance).__name__
+        for name in (field.name for field in fields(self.distance)):
+            number = getattr(self.distance, name)
+            if type(number) not in (int, float):
+                raise BudgetError(
+                    f"the distance of a release must hold a plain int or float, got {kind}({name}={_type(number)})",
+                    hint=f"pass {kind}({name}=int(...)) or {kind}({name}=float(...))",
+                )
+        if self.reads is not None and type(self.reads) is not frozenset:
             raise BudgetError(
-                "the distance, the columns or the purpose of a release have another type than plain numbers and texts",
-                hint="pass numbers as distances, a frozenset of texts as columns, and a text as purpose",
+                f"the reads of a release must be None or a frozenset of str, got {_type(self.reads)}",
+                hint="pass None, or frozenset({...}) with the names of columns",
             )
+        if others := [name for name in self.reads or () if type(name) is not str]:
+            raise BudgetError(
+                f"the reads of a release must be None or a frozenset of str, got a frozenset with {_type(others[0])}",
+                hint="pass the names of columns as plain str",
+            )
+        if type(self.what) is not str:
+            raise BudgetError(f"what of a release must be a str, got {_type(self.what)}", hint="pass a plain str")
 
     def loss(self, order: float) -> Loss:
         """The loss of this release at an order."""
@@ -186,6 +198,12 @@ class RenyiFilter(Pricing):
         if total > self.capacity.value * (1 + ROUNDING):
             raise ValueError("has entries that exceed its budget")
         return replace(self, total=total)
+
+
+def _type(value: object) -> str:
+    """The name of a type as one writes it: `int`, `numpy.int64`."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def normalized_weights(shares: Sequence[float]) -> list[float]:

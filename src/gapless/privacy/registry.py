@@ -52,8 +52,8 @@ def check_known_mechanism(mechanism: object, distance: object) -> None:
     """Refuse a release whose loss could not be computed again; by exact type, since a subclass may cost anything."""
     if type(mechanism) not in MECHANISMS.values() or type(distance) not in _DISTANCES:
         raise BudgetError(
-            f"a ledger has no formula for the loss of {type(mechanism).__name__} on a value with a "
-            f"{type(distance).__name__} distance",
+            f"a ledger has no formula for the loss of {type(mechanism).__name__} on a value with a distance of type "
+            f"{type(distance).__name__}",
             hint=f"use one of: {', '.join(MECHANISMS)}; add a new one to privacy/registry.py, with its proof",
         )
 

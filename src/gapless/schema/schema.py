@@ -170,6 +170,26 @@ class Schema:
         """The same table with some columns replaced."""
         return replace(self, columns=tuple(columns.get(column.name, column) for column in self.columns))
 
+    def check_same_cells(self, schema: Schema) -> None:
+        """Refuse a schema with other columns or other cells than this one; bins and descriptions may differ."""
+        hint = (
+            "start from people.schema.with_columns({...}); change only bins or edges, and put edges at borders of cells"
+        )
+        if self.names != schema.names:
+            alone = {*self.names} ^ {*schema.names}
+            how = f"{min(alone)!r} is only in one of them" if alone else "their order differs"
+            raise SchemaError(f"this schema has other columns than the table: {how}", hint=hint)
+        for old, new in zip(self.finest.columns, schema.finest.columns, strict=True):
+            if old != new and replace(old, description="") != replace(new, description=""):
+                keys = [field.name for field in fields(old)] if type(old) is type(new) else []
+                different = {key for key in keys if getattr(old, key) != getattr(new, key)} - {"description"}
+                how = f"different {listing(sorted(different or {'kind'}))}"
+                if different and different <= {"bins", "edges", "quantiles"}:
+                    how = "an edge is inside a cell"
+                raise SchemaError(
+                    f"column {new.name!r} of this schema has other cells than the table: {how}", hint=hint
+                )
+
     def is_cut_from(self, schema: Schema) -> bool:
         """Whether this is that schema with bins for the columns whose bins were to be learned."""
         learned = {c.name: c for c in schema.columns if isinstance(c, BinnedColumn) and c.has_learned_bins}

@@ -57,7 +57,7 @@ UNREADABLE = {
     "age >=": "expected a value",
     "age = 20": "Try: write == to compare",
     "age >= 20 and": "expected a column",
-    "age >= 20 children == 2": "expected the end, 'and' or 'or', found 'children'",
+    "age >= 20 children == 2": "expected 'and', 'or' or no more text, found 'children'",
     "(age >= 20": "expected ')'",
     "age >= 20)": "found ')'",
     "20 <= age": "expected a column",

@@ -291,21 +291,28 @@ def _whole(text: bytes) -> bytes:
 
 def _parsed(text: bytes, path: Path) -> dict[str, RegisterEntry]:
     covered: dict[str, RegisterEntry] = {}
-    try:
-        for line in _whole(text).splitlines():
-            content = json.loads(line)
-            if content.get("gapless") != "register":
-                entry = RegisterEntry.of(content)
-                covered.pop(
-                    entry.name, None
-                )  # in the order of last lines: of two entries with an inode, the later has it
-                covered[entry.name] = entry
-            elif content["version"] > _HEAD["version"]:
-                raise LedgerError(f"{path} was written by a newer gapless", hint="install the newest gapless")
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        hint = "restore it from a backup, or correct the line: it records what ledger pays for a file"
-        raise LedgerError(f"{path} has a line that cannot be read", hint=hint) from None
+    for number, line in enumerate(_whole(text).splitlines(), start=1):
+        if (entry := _entry(line, number, path)) is not None:
+            covered.pop(entry.name, None)  # in the order of last lines: of two entries with an inode, the later has it
+            covered[entry.name] = entry
     return covered
+
+
+def _entry(line: bytes, number: int, path: Path) -> RegisterEntry | None:
+    """The entry in a line of the register; None for its head."""
+    try:
+        content = json.loads(line)
+        if content.get("gapless") != "register":
+            return RegisterEntry.of(content)
+        if content["version"] <= _HEAD["version"]:
+            return None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        hint = (
+            f"restore it from a backup, or delete line {number}; a file that only this line names could then get a "
+            "second ledger, so make its next release under its old ledger"
+        )
+        raise LedgerError(f"line {number} of {path} cannot be read", hint=hint) from None
+    raise LedgerError(f"{path} was written by a newer gapless", hint="install the newest gapless")
 
 
 @contextlib.contextmanager

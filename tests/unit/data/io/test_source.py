@@ -524,9 +524,29 @@ def test_a_folder_that_cannot_be_written_needs_another_place_for_the_ledger(tmp_
         small(budget=gl.Budget(1.0, 0))(tmp_path / "people.csv")
     small(tmp_path / "kept" / "p.ledger", budget=gl.Budget(1.0, 0))(tmp_path / "people.csv")
     monkeypatch.undo()
-    (tmp_path / "people.ledger").mkdir()  # there is something, and it cannot be opened: no advice to take another
+    (tmp_path / "people.ledger").mkdir()
+    with pytest.raises(
+        gl.errors.LedgerError, match=r"cannot open the ledger .*\n  Try: pass the name of a file as ledger"
+    ):
+        small(budget=gl.Budget(1.0, 0))(tmp_path / "people.csv")
+    (tmp_path / "people.ledger").rmdir()
+    (tmp_path / "people.ledger").touch()  # it is there, and it cannot be opened: no advice to take another
+
+    def refuse_all(path, flags, *mode):
+        if Path(path) == tmp_path / "people.ledger":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return allowed(path, flags, *mode)
+
+    monkeypatch.setattr("os.open", refuse_all)
     with pytest.raises(gl.errors.LedgerError, match=r"cannot open the ledger .*\n  Try: ask its owner"):
         small(budget=gl.Budget(1.0, 0))(tmp_path / "people.csv")
+
+
+def test_a_ledger_with_too_long_a_name_is_refused(tmp_path):
+    (tmp_path / "people.csv").write_text("sex\nF\n")
+    for letters in (251, 300):  # the first fits, but its seal does not
+        with pytest.raises(gl.errors.LedgerError, match=r"File name too long\n  Try: pass a shorter name as ledger"):
+            small(tmp_path / ("x" * letters), budget=gl.Budget(1.0, 0))(tmp_path / "people.csv")
 
 
 def test_the_error_for_another_budget_states_what_is_left_and_the_remedy(tmp_path):
