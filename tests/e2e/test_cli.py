@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import resources
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,7 @@ import pytest
 
 import gapless as gl
 from gapless.report.statement import dictionary
+from gapless.testing import fixed_noise
 from helpers.command_line import PROGRAM, run
 
 CELL = "Xq7cellq7X"
@@ -95,6 +97,24 @@ def test_demo_makes_a_release_from_start_to_finish(tmp_path, folder, run_here):
     code, _, err = run_here("demo", "-o", "people.csv/x")
     assert code == 1
     assert "cannot create the folder 'people.csv/x'" in err
+
+
+def test_the_release_of_the_demo_keeps_the_relation_of_two_blood_pressures(tmp_path, run_here):
+    for name in ("nhanes.csv.gz", "nhanes.toml"):
+        (tmp_path / name).write_bytes((resources.files("gapless.demo") / name).read_bytes())
+    asked = (tmp_path / "nhanes.csv.gz", "-s", tmp_path / "nhanes.toml", "--epsilon", 1, "--delta", 1e-6)
+    with fixed_noise(0):
+        code, *_ = run_here("synth", *asked, "--spend", "80%", "--seed", 0, "-o", tmp_path / "release")
+    assert code == 0
+
+    def correlation(name):
+        frame = pl.read_csv(tmp_path / name, infer_schema=False)
+        pair = frame.select(pl.col("systolic", "diastolic").cast(pl.Float64, strict=False)).drop_nulls()
+        return pair.select(pl.corr("systolic", "diastolic")).item()
+
+    truth, kept = correlation("nhanes.csv.gz"), correlation("release/synthetic.csv")
+    assert truth == pytest.approx(0.427, abs=0.001)
+    assert kept == pytest.approx(truth, abs=0.15)
 
 
 def test_synth_prints_the_method_and_the_reason_for_it(folder, run_here):
