@@ -143,12 +143,12 @@ def slope(explained, by):
     return estimator
 
 
-def correlation(one, other):
+def correlation(first, second):
     """Pearson's, with the variance by influence functions, which assumes no distribution."""
 
     def estimator(table):
         frame = table if isinstance(table, pl.DataFrame) else table.to_polars()
-        x, y = (frame[name].cast(pl.Float64).to_numpy() for name in (one, other))
+        x, y = (frame[name].cast(pl.Float64).to_numpy() for name in (first, second))
         x, y = ((column - column.mean()) / column.std() for column in (x, y))
         value = (x * y).mean()
         influence = x * y - value * (x * x + y * y) / 2

@@ -418,8 +418,8 @@ QUICK = {
     **{f"{method}, extended": fit(method, "extended") for method in ("independent", "privbayes", "mst", "aim")},
     "mst, observed": fit("mst", "observed"),
     **{
-        f"factors, {way}": fit("factors", way)
-        for way in ("extended", "observed", "complete-rows", "impute-mean", "model")
+        f"factors, {missing}": fit("factors", missing)
+        for missing in ("extended", "observed", "complete-rows", "impute-mean", "model")
     },
     "mst, extended, with rules": fit_ruled("mst", "extended"),
     "independent, observed, with rules": fit_ruled("independent", "observed"),

@@ -157,7 +157,7 @@ def test_a_refused_schema_names_what_differs():
     people = sealed([])
     halves = Number("age", bounds=(0.0, 40.0), bins=2)
     table = gl.Table(SCHEMA.with_columns({"age": halves}), [np.zeros(0)] * len(SCHEMA.columns), rows=0)
-    with pytest.raises(gl.errors.SchemaError, match=r"different bounds\n  Try: start from people.schema.with_columns"):
+    with pytest.raises(gl.errors.SchemaError, match=r"different bounds\n  Try: use Schema.with_columns"):
         people.rebin(SCHEMA.with_columns({"age": replace(AGE, bounds=(0, 41))}))
     with pytest.raises(gl.errors.SchemaError, match=r"column 'age' .*: an edge is inside a cell"):
         table.rebin(SCHEMA.with_columns({"age": replace(halves, bins=None, edges=(0.0, 1.23456, 40.0))}))

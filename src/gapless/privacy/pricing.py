@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from gapless.errors import BudgetError
+from gapless.errors import BudgetError, Call, Hint, Variable
 from gapless.privacy.budget import ROUNDING, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
 from gapless.privacy.private import L2, Columns, Linf, Sampled, Smooth
@@ -77,12 +77,12 @@ class Request:
             if type(number) not in (int, float):
                 raise BudgetError(
                     f"the distance of a release must hold a plain int or float, got {kind}({name}={_type(number)})",
-                    hint=f"pass {kind}({name}=int(...)) or {kind}({name}=float(...))",
+                    hint=Hint("pass ", Call(kind, Variable("int(...)")), " or ", Call(kind, Variable("float(...)"))),
                 )
         if self.reads is not None and type(self.reads) is not frozenset:
             raise BudgetError(
                 f"the reads of a release must be None or a frozenset of str, got {_type(self.reads)}",
-                hint="pass None, or frozenset({...}) with the names of columns",
+                hint="pass the names of columns as a frozenset",
             )
         if others := [name for name in self.reads or () if type(name) is not str]:
             raise BudgetError(

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from gapless.errors import SchemaError
+from gapless.errors import Call, Hint, SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
@@ -172,8 +172,10 @@ class Schema:
 
     def check_same_cells(self, schema: Schema) -> None:
         """Refuse a schema with other columns or other cells than this one; bins and descriptions may differ."""
-        hint = (
-            "start from people.schema.with_columns({...}); change only bins or edges, and put edges at borders of cells"
+        hint = Hint(
+            "use ",
+            Call("Schema.with_columns", ...),
+            " of the table's schema; change only bins, or edges at borders of cells",
         )
         if self.names != schema.names:
             alone = {*self.names} ^ {*schema.names}

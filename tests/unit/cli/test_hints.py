@@ -111,6 +111,7 @@ query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
 query.questions: pass the lower and the upper bound, such as bounds=(0, 100)
 query.questions: pass by="sex", or leave by= out
+schema.schema: use Schema.with_columns(…) of the table's schema; change only bins, or edges at borders of cells
 synth.fitted: read the table with gapless.Table.read(data, model.schema)
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
 weights.calibration: use gapless.weights.LogReg().fit(truth, fake), if both are public

@@ -796,7 +796,7 @@ def test_a_value_with_another_distance_or_reads_than_planned_is_refused(distance
     assert plan.release(vector_value(table, planned.distance, planned.reads)).entry == 2
 
 
-def test_noise_is_that_of_the_charge_whatever_happens_after_the_first_stage(tmp_path, monkeypatch):
+def test_changed_lists_do_not_change_the_noise_of_later_stages(tmp_path, monkeypatch):
     """The list of requests and that of their noise may change after the charge; what is drawn does not."""
     table = open_table(tmp_path)
     grant, count, planned, noises, requests = adaptive(table)
