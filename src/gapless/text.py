@@ -153,3 +153,13 @@ def format_rounded_up(number: float) -> str:
     """
     short = f"{number:g}"
     return short if float(short) >= number else rounded_up(number, 6)
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type as one writes it.
+
+    >>> type_name(1), type_name(Decimal(1))
+    ('int', 'decimal.Decimal')
+    """
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -24,6 +24,7 @@ from gapless.privacy.budget import ROUNDING, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
 from gapless.privacy.private import L2, Columns, Linf, Sampled, Smooth
 from gapless.privacy.registry import check_known_mechanism
+from gapless.text import type_name
 
 if TYPE_CHECKING:
     from gapless.privacy.first_batch import GaussianBatch
@@ -75,22 +76,18 @@ class Request:
         for name in (field.name for field in fields(self.distance)):
             number = getattr(self.distance, name)
             if type(number) not in (int, float):
+                got = f"{kind}({name}={type_name(number)})"
                 raise BudgetError(
-                    f"the distance of a release must hold a plain int or float, got {kind}({name}={_type(number)})",
+                    f"the distance of a release must hold a plain int or float, got {got}",
                     hint=Hint("pass ", Call(kind, Variable("int(...)")), " or ", Call(kind, Variable("float(...)"))),
                 )
-        if self.reads is not None and type(self.reads) is not frozenset:
-            raise BudgetError(
-                f"the reads of a release must be None or a frozenset of str, got {_type(self.reads)}",
-                hint="pass the names of columns as a frozenset",
-            )
-        if others := [name for name in self.reads or () if type(name) is not str]:
-            raise BudgetError(
-                f"the reads of a release must be None or a frozenset of str, got a frozenset with {_type(others[0])}",
-                hint="pass the names of columns as plain str",
-            )
+        names = frozenset() if self.reads is None else self.reads
+        if type(names) is not frozenset or not all(type(name) is str for name in names):
+            found = type_name(names) if type(names) is not frozenset else "a frozenset of other objects"
+            wrong = f"the reads of a release must be None or a frozenset of str, got {found}"
+            raise BudgetError(wrong, hint="pass the names of columns as a frozenset of plain str")
         if type(self.what) is not str:
-            raise BudgetError(f"what of a release must be a str, got {_type(self.what)}", hint="pass a plain str")
+            raise BudgetError(f"what of a release must be a str, got {type_name(self.what)}", hint="pass a plain str")
 
     def loss(self, order: float) -> Loss:
         """The loss of this release at an order."""
@@ -198,12 +195,6 @@ class RenyiFilter(Pricing):
         if total > self.capacity.value * (1 + ROUNDING):
             raise ValueError("has entries that exceed its budget")
         return replace(self, total=total)
-
-
-def _type(value: object) -> str:
-    """The name of a type as one writes it: `int`, `numpy.int64`."""
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def normalized_weights(shares: Sequence[float]) -> list[float]:
