@@ -440,7 +440,7 @@ def test_impute_refuses_what_it_cannot_fill(tmp_path):
     model = model_of(gl.MST)
     with pytest.raises(gl.errors.SealedError, match="public Table, not a PrivateTable"):
         model.impute(private([], SCHEMA, tmp_path))
-    with pytest.raises(gl.errors.ModelError, match="must have the columns, levels and bins of the model"):
+    with pytest.raises(gl.errors.ModelError, match="needs a table with the columns and cells of the model"):
         model.impute(gl.Table(letters_schema((2, 3)), [np.zeros(0)] * 2, rows=0))
     with pytest.raises(gl.errors.ModelError, match="seed"):
         model.impute(gl.Table(SCHEMA, [np.zeros(0)] * 3, rows=0), seed=-1)

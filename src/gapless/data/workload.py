@@ -241,7 +241,7 @@ class Views:
         for cells, size in zip(vectors, self.sizes, strict=True):
             if cells.ndim != 2 or len(cells) != size:
                 raise ModelError(
-                    f"features have shape {cells.shape}, but must have a vector for each of {size} cells",
+                    f"features have shape {cells.shape}, but must have a vector for each cell, {size} in all",
                     hint="pass one vector of features for each cell",
                 )
             # Each number is checked first, so that squares do not overflow; abs() of the lowest integer would.

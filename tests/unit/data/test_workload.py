@@ -375,7 +375,7 @@ def test_features_of_another_shape_are_refused(tmp_path):
     views = whole_columns(table)
     right = [np.ones((size, 2), dtype=np.int64) for size in views.sizes]
     for wrong in (np.ones((2, 2)), np.ones((5, 2)), np.ones(4), np.ones((4, 2, 1)), np.ones((1, 2))):
-        with pytest.raises(ModelError, match="must have a vector for each of 4 cells"):
+        with pytest.raises(ModelError, match="must have a vector for each cell, 4 in all"):
             views.feature_products([(0, 1)], [right[0], wrong, right[2]], numbers=5)
     with pytest.raises(ValueError, match="longer"):
         views.feature_products([(0, 1)], right[:2], numbers=5)

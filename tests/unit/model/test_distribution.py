@@ -77,7 +77,7 @@ def test_refuses_unsupported_operations_with_a_hint(model):
         model.marginal("x0")
     assert model.marginal_if_known("x0") is None
     with pytest.raises(
-        gl.errors.ModelError, match=r"by mst cannot be sampled given some cells of a row\n  Try: fit a model by mst"
+        gl.errors.ModelError, match=r"by mst cannot be sampled given some cells of a row\n  Try: fit a model by factors"
     ):
         model.impute(model.sample(7, gaps="as-observed"))
 
