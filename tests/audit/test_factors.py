@@ -14,7 +14,7 @@ import pytest
 
 import gapless as gl
 from gapless.data import workload
-from gapless.data.workload import FEATURE_LENGTH, PRODUCT_LENGTH, Planned
+from gapless.data.workload import FEATURE_LENGTH, PRODUCT_LENGTH, FutureValue
 from gapless.errors import BudgetError, ModelError
 from gapless.privacy import L1, Budget, DiscreteGaussian, Grant, L2Vector, Ledger
 from gapless.privacy.noise import SystemNoise
@@ -51,7 +51,9 @@ def opened(folder, epsilon=1.0):
 def planned_noise(table):
     """The noise of a count, and of products of two features by two, for a whole budget."""
     grant = table.ledger.grant(table.ledger.left, to="audit")
-    return grant.noise_for([Planned(L1(1), None), Planned(L2Vector(float(PRODUCT_LENGTH), 4), None)], grant.left)
+    return grant.noise_for(
+        [FutureValue(L1(1), None), FutureValue(L2Vector(float(PRODUCT_LENGTH), 4), None)], grant.left
+    )
 
 
 def feature_products(answers, length=1.0):

@@ -5,8 +5,10 @@ distance that it declares. The `reads` of a result are columns such that a row w
 change the result. docs/proofs/stability.md proves both (sections 3 and 4: distances; section 5: `reads`).
 tests/property/test_stability.py tests each transformation.
 
-The cells of a column are integer codes: its levels or bins (below `values_size`), *not applicable* (below `size`: the
-observed cells), and the kinds of gaps (below `extended_size`). `schema.finest` has the cells of numbers before binning.
+The cells of a column are integer codes from 0. Codes below `values_size` are levels or bins. Codes below `size` are
+observed cells: these, and *not applicable*. Codes below `extended_size` are all cells: these, and the kinds of gaps.
+`schema.finest` is the same schema before numbers are binned. An `Engine` holds the codes of rows, in memory or
+elsewhere.
 """
 
 from __future__ import annotations
@@ -55,20 +57,20 @@ class Question(Protocol[A_co]):
 class PrivateTable(Sealed):
     """A table that cannot be inspected, only measured under its ledger.
 
-    No public method takes a function, and none passes rows to an object whose class this library does not define. The
-    sums of contributions of rows, from which questions are answered, are in `data/sums.py`.
+    No public method takes a function, and none passes rows to an object whose class this library does not define.
+    Questions are answered from sums over rows, which are in `data/sums.py`.
     """
 
     __slots__ = (
         "_bin_of_cell",
         "_donor_links",
         "_engine",
-        "_has_filled_columns",
         "_is_filled",
         "_key",
         "_ledger",
         "_query_digest",
         "_random_order",
+        "_reads_every_row",
         "_required",
         "_rows",
         "_schema",
@@ -84,7 +86,7 @@ class PrivateTable(Sealed):
         engine: type[Engine],
         required: Columns = frozenset(),
         is_filled: bool = False,
-        has_filled_columns: bool = False,
+        reads_every_row: bool = False,
         query_digest: str | None = None,
     ) -> None:
         self._unbinned_rows = unbinned_rows  # coded by `schema.finest`
@@ -95,7 +97,7 @@ class PrivateTable(Sealed):
         self._query_digest = query_digest
         self._required = required  # rows with a gap in one of these columns were left out
         self._is_filled = is_filled  # by `fill` or `fill_given`: a row is read whether or not it had gaps
-        self._has_filled_columns = has_filled_columns  # by `fill_column`: see `_declared_reads`
+        self._reads_every_row = reads_every_row  # after `fill_column`: see `_declared_reads`
         self._bin_of_cell = bins = bin_of_cell(schema)  # by position: the bin of each finest cell
         # Codes of `schema`: the bin of each cell, row by row, so the distance is unchanged.
         self._rows = transform(
@@ -103,8 +105,8 @@ class PrivateTable(Sealed):
         )
         # A secret random order of the rows, which breaks ties between donors; drawn once, when first needed.
         self._random_order = self._seal(_rank_randomly, distance=None, reads=None)
-        # Rows with gaps and their donors (`Links`), with the largest number of such rows that one row can change. Keys:
-        # the columns to fill and the rule for donors (`Matching`: nearest neighbours or hot deck). Set by data/sums.py.
+        # A cache, filled by data/sums.py. Key: the columns to fill, and how donors are found (donors are similar rows
+        # whose cells fill a gap). Value: the rows with gaps with their donors, and how many of them one row can affect.
         self._donor_links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -183,8 +185,9 @@ class PrivateTable(Sealed):
         check_one_of("rows", rows, ("observed", "extended"), error=SchemaError)
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
-        counted_sizes = sizes if rows == "extended" else [column.size for column in self.schema.columns]
-        counts = self._seal(lambda engine: engine.count(chosen, sizes, counted_sizes), distance=None, reads=None)
+        # A row with a code that is not below `counted_below` in one of the columns is left out.
+        counted_below = sizes if rows == "extended" else [column.size for column in self.schema.columns]
+        counts = self._seal(lambda engine: engine.count(chosen, sizes, counted_below), distance=None, reads=None)
         marginals = []
         for number, positions in enumerate(chosen):
             needed = [self.schema.names[position] for position in positions] if rows == "observed" else ()
@@ -200,15 +203,16 @@ class PrivateTable(Sealed):
     def _declared_reads(self, observed_on: Columns) -> Columns | None:
         """The `reads` of a value of rows observed on these columns; None means that every row is read.
 
-        After `fill_column` it is None: more cautious than docs/proofs/ground_truth_pld.md, section 2, requires.
+        After `fill_column` it is None, which is always valid; docs/proofs/ground_truth_pld.md, section 2, would allow
+        the columns.
         """
-        return None if self._has_filled_columns else observed_on or None
+        return None if self._reads_every_row else observed_on or None
 
     def gap_patterns(self, columns: Sequence[str], *, among: Sequence[Sequence[bool]] = ((),)) -> Private[Integers, L1]:
         """The number of rows with each pattern of gaps in these columns.
 
-        `among` lists different public prefixes of patterns, of one length (True: missing); rows with another prefix
-        are left out. The result has a line of counts for each prefix, in the order of the patterns of the remaining
+        `among` lists public prefixes of patterns, all different and equally long (True: missing). Other rows are left
+        out. The result has a line of counts for each prefix, in the order of the patterns of the remaining
         columns as binary numbers (missing = 1, first column first). Distance: a row has one pattern. `reads` stay.
         """
         positions = self.schema.positions(columns)
@@ -316,17 +320,17 @@ class PrivateTable(Sealed):
         bins_by_column = {i: (finest[i].size, bins) for i, bins in self._bin_of_cell.items() if i in wanted}
 
         def filled(engines: list[Any]) -> Memory:
-            unbinned, rows = (rows_in_memory(engine) for engine in engines)
-            randomness = filling.secret_row_randomness(rows.rows)
-            filled_codes = fill(rows.columns, randomness)  # in columns with bins, the bin of each row
+            unbinned, binned = (rows_in_memory(engine) for engine in engines)
+            randomness = filling.secret_row_randomness(binned.rows)
+            filled_codes = fill(binned.columns, randomness)  # in columns with bins, the bin of each row
             drawn = [filled_codes[i] if i in wanted else codes for i, codes in enumerate(unbinned.columns)]
-            return Memory(filling.fill_cells(unbinned.columns, drawn, bins_by_column, randomness), rows.rows)
+            return Memory(filling.fill_cells(unbinned.columns, drawn, bins_by_column, randomness), binned.rows)
 
         both: Private[list[Any], None] = gather([self._unbinned_rows, self._rows], key=self._key)
         if only is None:
             return self._derive(filled, source=both, is_filled=True)
         schema = self.schema.with_columns({only: self.schema[only].without_gaps()})
-        return self._derive(filled, source=both, schema=schema, has_filled_columns=True)
+        return self._derive(filled, source=both, schema=schema, reads_every_row=True)
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Replace cells below `lowest` or above `highest` (public cells) by these.
@@ -350,8 +354,8 @@ class PrivateTable(Sealed):
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed once.
 
-        After `fill_column` only training (`Sampled`) keeps its `reads`; other values read every row.
-        Guarantees use the `reads` of training only in the Rényi bound (docs/proofs/ground_truth.md, section 5).
+        After `fill_column` values read every row. Training (`Sampled`) keeps its `reads`, which guarantees use in one
+        place, the Rényi bound (docs/proofs/ground_truth.md, section 5).
         """
         if reads is not None and not isinstance(distance, Sampled):
             reads = self._declared_reads(reads)
@@ -365,7 +369,7 @@ class PrivateTable(Sealed):
         schema: Schema | None = None,
         required: Iterable[str] = (),
         is_filled: bool = False,
-        has_filled_columns: bool = False,
+        reads_every_row: bool = False,
     ) -> PrivateTable:
         """A table whose rows are a stable function of the rows of this one, or of `source`, at the same distance."""
         source, engine = (self._unbinned_rows, self._engine) if source is None else (source, Memory)
@@ -376,7 +380,7 @@ class PrivateTable(Sealed):
             engine=engine,
             required=self._observed_on(required),
             is_filled=self._is_filled or is_filled,
-            has_filled_columns=self._has_filled_columns or has_filled_columns,
+            reads_every_row=self._reads_every_row or reads_every_row,
             query_digest=self._query_digest,
         )
 

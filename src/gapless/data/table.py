@@ -219,8 +219,8 @@ class Table:
         """The number of rows in each combination of cells of these columns."""
         place = self.schema.positions((columns,) if isinstance(columns, str) else columns)
         sizes = [column.extended_size for column in self.schema.columns]
-        shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
-        (counts,) = Memory(self.codes, self.rows).count([place], sizes, shown)
+        counted_below = sizes if rows == "extended" else [column.size for column in self.schema.columns]
+        (counts,) = Memory(self.codes, self.rows).count([place], sizes, counted_below)
         return counts
 
     # ------------------------------------------------------------------ frames

@@ -27,7 +27,7 @@ from gapless.data.engines.memory import Engine
 from gapless.data.private_table import PrivateTable, WhichRows, cached
 from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.privacy import noise
-from gapless.privacy.pricing import Planned
+from gapless.privacy.pricing import FutureValue
 from gapless.privacy.private import L1, Columns, L2Vector, Linf, Private, transform
 from gapless.schema.schema import Constraint
 from gapless.types import Floats, Integers, whole
@@ -334,15 +334,15 @@ def _dependence(counts: Integers) -> float:
     return 0.5 * float(np.abs(table - expected).sum())
 
 
-def planned_counts(table: PrivateTable, columns: Sequence[str], *, rows: WhichRows) -> Planned:
+def planned_counts(table: PrivateTable, columns: Sequence[str], *, rows: WhichRows) -> FutureValue:
     """The sensitivity of a marginal of these columns, whatever their bins will be; without columns: of all rows."""
-    return Planned(L1(table.protect.at_most), _reads(table, columns, rows))
+    return FutureValue(L1(table.protect.at_most), _reads(table, columns, rows))
 
 
-def planned_products(table: PrivateTable, columns: Sequence[str], *, rows: WhichRows, numbers: int) -> Planned:
+def planned_products(table: PrivateTable, columns: Sequence[str], *, rows: WhichRows, numbers: int) -> FutureValue:
     """The sensitivity of feature products of these columns, whatever their features will be."""
     distance = _product_distance(table.protect.at_most, numbers, leaves_out_gaps=rows == "observed")
-    return Planned(distance, _reads(table, columns, rows))
+    return FutureValue(distance, _reads(table, columns, rows))
 
 
 def _product_distance(unit: int, numbers: int, *, leaves_out_gaps: bool) -> L2Vector:

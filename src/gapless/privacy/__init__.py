@@ -16,7 +16,7 @@ from gapless.privacy.mechanisms import (
     Mechanism,
     for_counts,
 )
-from gapless.privacy.pricing import Planned, Request
+from gapless.privacy.pricing import FutureValue, Request
 from gapless.privacy.private import L1, L2, Columns, L2Vector, Linf, LinfByGroup, Private, Released, Sampled, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee, StabilityCost, stability_cost
 from gapless.privacy.sgd import PrivateTraining
@@ -35,6 +35,7 @@ __all__ = [
     "DiscreteLaplace",
     "Entry",
     "ExponentialChoice",
+    "FutureValue",
     "Grant",
     "GroundTruth",
     "Guarantee",
@@ -48,7 +49,6 @@ __all__ = [
     "Mechanism",
     "MissingAtLeast",
     "Plan",
-    "Planned",
     "Private",
     "PrivateTraining",
     "Released",

@@ -30,7 +30,9 @@ ROUNDING = 1e-9
 SLACK = 1e-12
 UNSTATED = math.nan  # no δ: there is no default, every new ledger needs a choice
 MAX_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
-RECOMMENDED_BUDGET = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # for hints: Python or flags
+RECOMMENDED_BUDGET = Call(
+    "Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6)
+)  # for hints, which show it as Python or as command-line options
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,10 @@ class Loss:
 class Budget:
     """The (ε, δ) guarantee for all releases from one table together.
 
-    `ground_truth` is an assumption about gaps. With it, ε is promised for the complete data, and the ledger refuses
-    releases once the loss of the complete data reaches ε. A release that leaves out rows with gaps is then charged less
-    than its loss for the incomplete table. The incomplete table has a larger ε, which the ledger prints too. Only
-    with δ = 0.
+    `ground_truth` is an assumption on how cells go missing, such as `MCAR({"income": 0.2})`. With it, ε holds for the
+    complete data, the table as it would be without gaps. A release that leaves out rows with gaps then costs less,
+    because a person's row may be left out by chance. For the incomplete table, whose gaps are known, the same releases
+    amount to a larger ε, which the ledger prints too. Only with δ = 0.
 
     >>> Budget(epsilon=1.0, delta=0).order
     inf

@@ -28,7 +28,7 @@ import numpy as np
 from gapless.privacy.accounting import MIN_DELTA
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian
-from gapless.privacy.pricing import CountNoise, Price, RenyiFilter, Request, Sensitivity
+from gapless.privacy.pricing import CountNoise, Measurable, Price, RenyiFilter, Request
 from gapless.privacy.private import L1, L2, Columns, L2Vector
 from gapless.privacy.registry import RECOMPUTED_TOLERANCE, UNKNOWN_MECHANISM, distance_of, mechanism_of
 from gapless.types import Floats
@@ -297,7 +297,7 @@ def _smallest_true(is_true: Callable[[float], bool], most: float) -> float:
 
 
 @dataclass(frozen=True)
-class FirstBatch(RenyiFilter):
+class FirstBatchFilter(RenyiFilter):
     """The Rényi filter of a ledger without entries, which prices a batch of Gaussian noise as one mechanism.
 
     Distances, noise and `reads` of the batch are fixed by the charge; values may depend on its earlier answers.
@@ -306,11 +306,11 @@ class FirstBatch(RenyiFilter):
 
     Attributes:
         budget: the guarantee.
-        reads_with_defined_gaps: the `reads` of an entry; None if the header does not define the gaps of all of them.
+        reads_by_header: the `reads` of an entry; None if the header does not define the gaps of all of them.
     """
 
     budget: Budget = field(kw_only=True)
-    reads_with_defined_gaps: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
+    reads_by_header: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
         """The price of a batch as one mechanism, if that is less than the sum of its losses."""
@@ -322,7 +322,7 @@ class FirstBatch(RenyiFilter):
         losses = tuple(loss * (price / alone.total.value) for loss in alone.losses)
         return Price(alone.requests, Loss(price, self.capacity.order), losses, together=True)
 
-    def noise_for(self, counts: Sequence[Sensitivity], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:
+    def noise_for(self, counts: Sequence[Measurable], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:
         """The least noise with which the price of the batch is `spend`."""
         noises = super().noise_for(counts, losses, spend)
         batch = self._batch([(noise, value.distance) for noise, value in zip(noises, counts, strict=True)])
@@ -349,7 +349,7 @@ class FirstBatch(RenyiFilter):
             raise ValueError("was changed: entries after the first batch are marked as priced together")
         parts = (
             BatchPart.from_release(
-                mechanism_of(entry.mechanism), distance_of(entry.distance), self.reads_with_defined_gaps(entry.reads)
+                mechanism_of(entry.mechanism), distance_of(entry.distance), self.reads_by_header(entry.reads)
             )
             for entry in together
             if entry.mechanism != UNKNOWN_MECHANISM

@@ -12,7 +12,7 @@ from gapless.privacy import noise
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry, entries_of
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.pricing import CountNoise, Distance, Pricing, Request, Sensitivity, normalized_weights
+from gapless.privacy.pricing import CountNoise, Distance, Measurable, Pricing, Request, normalized_weights
 from gapless.privacy.private import Key, Numbers, Private, Released, check_sealed, describe_reads
 from gapless.text import plural
 
@@ -47,7 +47,7 @@ class Grant:
         return self._left
 
     def transfer(self, spend: Loss) -> Loss:
-        """Move a part of this grant to another one, as its `spend=`."""
+        """Take a part out of this grant and return it, to be the `spend=` of another grant."""
         if not spend.fits_in(self._left):
             raise BudgetError(
                 f"{self.to}: a part of {self._ledger.percent(spend)} of the budget was asked of this grant, "
@@ -89,7 +89,7 @@ class Grant:
             odd = next(type(request).__name__ for request in requests if type(request) is not Request)
             wrong = f"a plan needs objects of the class Request, got a {odd}"
             raise BudgetError(wrong, hint="pass one Request for each release")
-        price = self._ledger.price(requests, together=together, after=self._priced_after)
+        price = self._ledger.price(requests, together=together, first_entries=self._entries_when_priced)
         if not price.total.fits_in(self._left):
             raise BudgetError(
                 f"{self.to}: a release costs {self._ledger.percent(price.total)} of the budget, but "
@@ -104,26 +104,27 @@ class Grant:
         """Charge for the entries, unless an earlier run of the same call did; returns their numbers."""
         if self._journal is None or not entries:
             return self._ledger.charge(entries)
-        charged = self._journal.next_batch(entries, after=self._ledger.entry_count)
+        # The numbers of the entries if the stopped run charged them. Else the journal records the batch first.
+        charged = self._journal.charged_batch(entries, after=self._ledger.entry_count)
         return self._ledger.charge(entries, run=self._journal.run) if charged is None else charged
 
-    def even_loss(self, values: Sequence[Sensitivity], spend: Loss) -> Loss:
-        """The equal loss for each value so that releasing all of them next costs `spend`.
+    def even_loss(self, values: Sequence[Measurable], spend: Loss) -> Loss:
+        """The loss to give each value so that releasing all of them next costs `spend`.
 
-        An even share; more, if the budget is for the complete data and these values leave out rows with gaps
-        (docs/proofs/ground_truth.md, section 6). It depends on the public `reads` of the values only.
+        This is an even share. Under a budget with `ground_truth` it is more, where values leave out rows with gaps and
+        so cost less (docs/proofs/ground_truth.md, section 6). It depends on the public `reads` of the values only.
         """
         return self.split_losses(values, spend)[0]
 
     def split_losses(
-        self, values: Sequence[Sensitivity], spend: Loss, *, shares: Sequence[float] | None = None
+        self, values: Sequence[Measurable], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[Loss]:
         """Like `even_loss`, with losses of the relative sizes `shares`."""
         reads = [self._ledger.recorded_reads(value.reads) for value in values]
         return self._pricing.split_losses(reads, spend, normalized_weights(shares or [1.0] * len(values)))
 
     def noise_for(
-        self, counts: Sequence[Sensitivity], spend: Loss, *, shares: Sequence[float] | None = None
+        self, counts: Sequence[Measurable], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[CountNoise]:
         """Noise for each count so that releasing all next, `together`, costs `spend`.
 
@@ -133,13 +134,16 @@ class Grant:
         return self._pricing.noise_for(counts, self.split_losses(counts, spend, shares=shares), spend)
 
     @property
-    def _priced_after(self) -> int | None:
-        """Price the next batch as if only this many entries existed; None: use all."""
-        return None if self._journal is None else self._journal.priced_after
+    def _entries_when_priced(self) -> int | None:
+        """In a resumed run the number of entries at which the stopped run priced its next batch; else None.
+
+        With it the price is the same again, even if other processes have charged releases since.
+        """
+        return None if self._journal is None else self._journal.entries_when_priced
 
     @property
     def _pricing(self) -> Pricing:
-        return self._ledger.pricing(after=self._priced_after)
+        return self._ledger.pricing(first_entries=self._entries_when_priced)
 
 
 class Plan:

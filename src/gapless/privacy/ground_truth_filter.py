@@ -34,14 +34,14 @@ class GroundTruthFilter(Pricing):
         budget: the guarantee.
         assumption: the assumption about gaps.
         rows: the number of rows of a protected unit.
-        reads_with_defined_gaps: the `reads` of an entry; None if the header does not define the gaps of all of them.
+        reads_by_header: the `reads` of an entry; None if the header does not define the gaps of all of them.
         losses: the exact sum of the losses for each set of columns; the empty set stands for every row.
     """
 
     budget: Budget
     assumption: Assumption
     rows: int
-    reads_with_defined_gaps: Callable[[Sequence[str] | None], Columns | None]
+    reads_by_header: Callable[[Sequence[str] | None], Columns | None]
     losses: Mapping[Columns, Fraction] = field(default_factory=dict)
 
     @cached_property
@@ -53,7 +53,7 @@ class GroundTruthFilter(Pricing):
         """Whether F stays within ε; F is already rounded up."""
         return (self.spent + cost).fits_in(Loss(self.budget.epsilon * (1 - ROUNDING), self.budget.order))
 
-    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+    def cost_of_losses(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
         """The increase of F, at most the sum of the losses."""
         total = sum((loss for loss, _ in charges), Loss(0.0, self.budget.order))
         losses = _to_floats(_add_losses(self.losses, [(loss.value, reads) for loss, reads in charges]))
@@ -64,7 +64,7 @@ class GroundTruthFilter(Pricing):
         """The increase of F."""
         losses = tuple(request.loss(self.budget.order) for request in requests)
         reads = [request.reads for request in requests]
-        return Price(tuple(requests), self.cost(list(zip(losses, reads, strict=True))), losses)
+        return Price(tuple(requests), self.cost_of_losses(list(zip(losses, reads, strict=True))), losses)
 
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """The largest losses with which F grows by `spend`: above even shares if rows with gaps are left out."""
@@ -78,7 +78,7 @@ class GroundTruthFilter(Pricing):
             raise ValueError("was changed: a batch under ground_truth is priced together")
         if not entries:
             return self
-        charges = [(entry.loss, self.reads_with_defined_gaps(entry.reads)) for entry in entries]
+        charges = [(entry.loss, self.reads_by_header(entry.reads)) for entry in entries]
         return replace(self, losses=_add_losses(self.losses, charges))
 
 

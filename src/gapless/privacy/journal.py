@@ -168,7 +168,7 @@ class Journal:
         content, lines = _read_lines(file, head)
         try:
             self.run = str(lines[0]["run"]) if lines else secrets.token_hex(16)
-            self._granted, self._priced_after, self._answers = _parse_lines(lines[1:])
+            self._granted, self._entries_when_priced, self._answers = _parse_lines(lines[1:])
         except (ValueError, TypeError, LookupError, OverflowError):
             raise ReadError(f"{file.path} was changed since its run wrote it", hint=_RESTORE_HINT) from None
         self._lock = threading.Lock()
@@ -201,13 +201,13 @@ class Journal:
         return Loss(self._granted[0][1], self.ledger.order) if self.is_resumed and self._granted else None
 
     @property
-    def priced_after(self) -> int | None:
+    def entries_when_priced(self) -> int | None:
         """The number of entries after which an earlier process priced the next batch; None if the batch is new."""
         if not self._batches:
             return None
-        if self._batches_done not in self._priced_after:
+        if self._batches_done not in self._entries_when_priced:
             raise ReadError(f"{self._file.path} was changed since its run wrote it", hint=_RESTORE_HINT)
-        return self._priced_after[self._batches_done]
+        return self._entries_when_priced[self._batches_done]
 
     def next_grant(self, to: str) -> Loss | None:
         """The next grant of the earlier process, which must be for the same purpose; None if there is none."""
@@ -222,7 +222,7 @@ class Journal:
         """Record a new grant; it is written with the first charge."""
         self._unwritten.append({"grant": to, "spend": spend.value})
 
-    def next_batch(self, entries: Sequence[Entry], *, after: int) -> list[int] | None:
+    def charged_batch(self, entries: Sequence[Entry], *, after: int) -> list[int] | None:
         """The numbers of these entries if an earlier process has charged them; None if they must be charged now.
 
         Before a charge, everything that a resumed run needs is on the disk.
@@ -380,18 +380,18 @@ def _read_lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list
 def _parse_lines(lines: Iterable[Mapping[str, Any]]) -> tuple[list[tuple[str, float]], dict[int, int], dict[int, Any]]:
     """The grants in order, the number of entries before each batch, and the answers by entry."""
     granted: list[tuple[str, float]] = []
-    priced_after: dict[int, int] = {}
+    entries_when_priced: dict[int, int] = {}
     answers: dict[int, Any] = {}
     for line in lines:
         if "grant" in line:
             granted.append((str(line["grant"]), float(line["spend"])))
         elif "batch" in line:
-            priced_after[int(line["batch"])] = int(line["after"])  # the last line counts: earlier charges failed
+            entries_when_priced[int(line["batch"])] = int(line["after"])  # the last line counts: earlier charges failed
         elif int(line["entry"]) in answers:
             raise ValueError("two answers for one entry")
         else:
             answers[int(line["entry"])] = _decode_value(line["value"])
-    return granted, priced_after, answers
+    return granted, entries_when_priced, answers
 
 
 def _encode_value(value: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 from gapless.errors import Argument, BudgetError, Hint, LedgerError
 from gapless.privacy import ledger_file, promise  # `promise` has the texts of reports and refusals
 from gapless.privacy.budget import PURE, RECOMMENDED_BUDGET, ROUNDING, Budget, Loss, Rows, Spend, percent_of, share_of
-from gapless.privacy.first_batch import FirstBatch, GaussianBatch
+from gapless.privacy.first_batch import FirstBatchFilter, GaussianBatch
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
 from gapless.privacy.journal import journal_of
@@ -27,7 +27,7 @@ from gapless.privacy.ledger_file import Entry, ReadPosition
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
 from gapless.privacy.registry import RECOMPUTED_TOLERANCE, recomputed_loss
-from gapless.privacy.snapshot import GapDefinitions, LedgerGuarantees, LedgerSnapshot, check_rates_match_gaps
+from gapless.privacy.snapshot import GapDefinitions, LedgerGuarantees, LedgerSnapshot, check_rates_define_gaps_alike
 from gapless.types import GapRule
 
 NEW_LEDGER_HINT = Hint(
@@ -37,8 +37,9 @@ NEW_LEDGER_HINT = Hint(
 GapRules: TypeAlias = Mapping[str, GapRule]  # the definition of a gap in each column
 _NO_GAPS: GapRules = MappingProxyType({})
 
-# Whether a second ledger for the same rows would be noticed: "registered" if their files are in the register beside
-# them, "unregistered" if the register cannot be written, "unknown" if the rows come from no file on this machine.
+# The register is the file `.gapless-register` beside the data; it names the ledger of each data file. The coverage says
+# whether a second ledger for the same rows would be noticed: "registered" if their files are in the register,
+# "unregistered" if the register cannot be written, "unknown" if the rows come from no file on this machine.
 Coverage: TypeAlias = Literal["registered", "unregistered", "unknown"]
 
 
@@ -83,15 +84,15 @@ class Ledger(LedgerGuarantees):
     ) -> Ledger:
         """Open the ledger of this table, or create it if there is none.
 
-        `gaps` defines a gap in each column for this reading. A new ledger states it in its header. If the
+        `gaps` defines a gap in each column for this reading of the data. A new ledger states it in its header. If the
         header of an existing ledger defines the gaps of a column differently, or not at all, a release that needs this
-        column is recorded as reading every row.
+        column is recorded with `reads` None, as one that every row may affect. This can only raise its price.
         """
         path = Path(path)
         check_has_budget(path, budget)
         if budget is not None:
             if not path.exists():
-                check_rates_match_gaps(budget.ground_truth, gaps)  # same definition of a gap; no data are read
+                check_rates_define_gaps_alike(budget.ground_truth, gaps)  # if its rates were estimated; reads no data
             header = ledger_file.new_header(table, protect, budget, gaps)  # a refusal leaves no empty file
             with ledger_file.locked_ledger(path) as read_lines:
                 if not read_lines(ReadPosition()):  # new, and no other process was faster
@@ -110,19 +111,20 @@ class Ledger(LedgerGuarantees):
                 )
         return ledger
 
-    def register_before_charge(self, register: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
+    def register_before_charge(self, write: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
         """Set how to register the files of the table. They are registered before the next charge, and not earlier.
 
-        `register` writes them into the register beside them, returns the coverage (until then `coverage`), and refuses
-        files that belong to another ledger.
+        Args:
+            write: refuses files of another ledger, writes the others into the register and returns the new coverage.
+            coverage: what holds until then.
         """
-        self._register_files, self._coverage = register, coverage
+        self._register_files, self._coverage = write, coverage
 
     def register_files(self) -> None:
         """Register the files of the table now, if that was not done."""
-        register = self._register_files  # another thread may do the same
-        if register is not None:
-            self._coverage = register(self)
+        write = self._register_files  # another thread may do the same
+        if write is not None:
+            self._coverage = write(self)
             self._register_files = None
 
     @property
@@ -187,20 +189,20 @@ class Ledger(LedgerGuarantees):
 
     def _initial_pricing(self) -> Pricing:
         """The pricing strategy of this ledger before its first entry."""
-        # Guarantees for the complete data count an entry as reading every row if the header lacks one of its gap rules.
-        # `recorded_reads` compares header and reading when an entry is written; this asks only the header, later.
-        budget, reads_with_defined_gaps = self.budget, self._gaps.reads_with_defined_gaps
+        # If the header does not define the gaps of a column that an entry reads, `reads_by_header` of its `reads` is
+        # None. (`recorded_reads` did more when the entry was written: it compared header and data reading.)
+        budget, reads_by_header = self.budget, self._gaps.reads_by_header
         if budget.ground_truth is not None:
-            return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, reads_with_defined_gaps)
+            return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, reads_by_header)
         if self.order == PURE:
             return RenyiFilter(self.capacity)
-        return FirstBatch(self.capacity, budget=budget, reads_with_defined_gaps=reads_with_defined_gaps)
+        return FirstBatchFilter(self.capacity, budget=budget, reads_by_header=reads_by_header)
 
-    def pricing(self, *, after: int | None = None) -> Pricing:
-        """The current pricing strategy, or that after the first `after` entries."""
-        if after is None:
+    def pricing(self, *, first_entries: int | None = None) -> Pricing:
+        """The current pricing strategy, or that after so many of the first entries."""
+        if first_entries is None:
             return self._pricing
-        return self._pricing_after(self._initial_pricing(), self._entries[: max(0, after)])
+        return self._pricing_after(self._initial_pricing(), self._entries[: max(0, first_entries)])
 
     def _pricing_after(self, pricing: Pricing, entries: Sequence[Entry]) -> Pricing:
         """The pricing strategy once these entries are charged; refuses entries that this ledger cannot have."""
@@ -209,10 +211,10 @@ class Ledger(LedgerGuarantees):
         except ValueError as problem:
             raise self._damaged(str(problem)) from None
 
-    def price(self, requests: Sequence[Request], *, together: bool = False, after: int | None = None) -> Price:
+    def price(self, requests: Sequence[Request], *, together: bool = False, first_entries: int | None = None) -> Price:
         """The price of these releases, from public facts alone; `together` as in `Grant.release_all`."""
         recorded = [replace(request, reads=self.recorded_reads(request.reads)) for request in requests]
-        return self.pricing(after=after).price(recorded, together=together)
+        return self.pricing(first_entries=first_entries).price(recorded, together=together)
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
         """The `reads` that an entry records: None if this reading defines gaps differently than the header."""
@@ -261,7 +263,8 @@ class Ledger(LedgerGuarantees):
         journal = journal_of(self)  # of the resumable run in which this is called; None outside of one
         if journal is not None and (recorded_spend := journal.next_grant(to)) is not None:
             self.refresh()
-            return Grant(self, self._key, recorded_spend, to, journal=journal)  # a part of it may be spent already
+            # The whole grant of the stopped run: batches that it charged are taken from it again, not charged again.
+            return Grant(self, self._key, recorded_spend, to, journal=journal)
         if spend.value <= 0:
             raise BudgetError(
                 f"{to}: spend must be above 0, got 0", hint=Hint("pass a share such as ", Argument("spend", "10%"))
@@ -302,7 +305,7 @@ class Ledger(LedgerGuarantees):
                     f"{to}: another process charged a release meanwhile, so this batch is no longer the first",
                     hint="run the same call again; its noise is then computed from the rest of the budget",
                 )
-            cost = self._pricing.cost([(Loss(entry.loss, self.order), entry.columns) for entry in entries])
+            cost = self._pricing.cost_of_losses([(Loss(entry.loss, self.order), entry.reads_set) for entry in entries])
             if not self._pricing.has_capacity_for(cost):
                 raise self._overspending_error(cost, to, "a release costs")
             first_of_batch, previous_hash = len(self._entries) + 1, self._seen.last_hash
@@ -340,7 +343,7 @@ class Ledger(LedgerGuarantees):
             least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - RECOMPUTED_TOLERANCE)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise self._damaged(f"was changed at entry {number}") from None
-        if entry.loss < least and not entry.together:  # `FirstBatch.after` checks those priced together
+        if entry.loss < least and not entry.together:  # `FirstBatchFilter.after` checks those priced together
             raise self._damaged(f"states less than the loss of entry {number}")
         return entry
 

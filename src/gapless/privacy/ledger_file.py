@@ -85,8 +85,8 @@ class Entry:
         return {name: value for name, value in content.items() if name not in ("together", "run") or value}
 
     @property
-    def columns(self) -> Columns | None:
-        """The columns of `reads` as a set; None if every row is read."""
+    def reads_set(self) -> Columns | None:
+        """`reads` as a set; None if every row is read."""
         return None if self.reads is None else frozenset(self.reads)
 
     def line(self, previous: str) -> str:

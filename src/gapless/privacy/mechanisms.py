@@ -84,7 +84,7 @@ def _check_positive(name: str, value: float) -> float:
     """The value as a plain float: a subclass of float could be charged as one number and used as another."""
     plain = float(value)
     if not 0 < plain <= LARGEST_SCALE:
-        needs_smaller_spend = (plain > LARGEST_SCALE) == (name == "loss")  # a larger loss means less noise
+        needs_smaller_spend = (plain > LARGEST_SCALE) == (name == "loss")  # too large a loss, or too small a scale
         raise BudgetError(
             f"{name} must be in (0, 2^{math.log2(LARGEST_SCALE):g}], got {plain:g}",
             hint=Hint(f"pass a {'smaller' if needs_smaller_spend else 'larger'} ", Argument("spend")),
@@ -126,7 +126,7 @@ class DiscreteLaplace(_PureNoise[L1]):
     Notation: :math:`b` is `scale`, :math:`\Delta_1` is `distance.at_most`.
     Guarantee: ε-DP for any two inputs at L1 distance at most Δ₁; at a finite order the loss of any ε-DP
         mechanism. Proved in docs/proofs/discrete_laplace.md, attacked by tests/audit/test_mechanisms.py.
-    Edge cases: `scale` 0 is refused; values never wrap.
+    Edge cases: `scale` 0 is refused; the sums of counts and noise stay far within 64 bits.
     References: Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke 2020.
     """
 
@@ -152,7 +152,8 @@ class DiscreteGaussian(RecordedMechanism):
     Notation: :math:`\sigma` is `std`, :math:`\Delta_2` is `distance.at_most`.
     Guarantee: Rényi loss as above for any two integer inputs at L2 distance at most Δ₂, at every finite
         order. Proved in docs/proofs/discrete_gaussian.md, attacked by tests/audit/test_mechanisms.py.
-    Edge cases: no finite loss at order ∞: a pure budget refuses it; `std` 0 is refused; values never wrap.
+    Edge cases: no finite loss at order ∞: a pure budget refuses it; `std` 0 is refused; the sums of counts and noise
+        stay far within 64 bits.
     References: Canonne, Kamath, Steinke 2020, §2.
     """
 
@@ -301,7 +302,7 @@ def for_counts(loss: Loss, distance: L2) -> DiscreteLaplace | DiscreteGaussian:
     if loss.order != PURE:
         return DiscreteGaussian.for_loss(loss, distance)
     if not isinstance(distance, L1):
-        check_distance(distance, L1)
+        check_distance(distance, L1)  # always raises
     return DiscreteLaplace.for_loss(loss, L1(distance.at_most))
 
 

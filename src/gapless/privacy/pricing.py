@@ -3,8 +3,9 @@
 A ledger prices releases by one of three strategies, which its budget and its entries determine:
 
 - `RenyiFilter`: the sum of the losses at the ledger's order.
-- `FirstBatch` (`first_batch`): before anything is charged, a batch of Gaussian noise whose distances, noise and `reads`
-  are fixed in advance costs its exact total.
+- `FirstBatchFilter` (`first_batch`): the strategy of a ledger without entries. If all releases of the first batch have
+  Gaussian noise, fixed in advance, the batch is priced as one Gaussian mechanism by its exact privacy profile. This is
+  less than the sum of its Rényi losses.
 - `GroundTruthFilter` (`ground_truth_filter`): under a budget for the complete data, the price is what the releases add
   to the privacy loss of the complete data.
 
@@ -34,8 +35,8 @@ Distance: TypeAlias = Linf | Smooth | Sampled
 CountNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 
-class Sensitivity(Protocol):
-    """What noise is calibrated to: a sealed value, or a request for one that does not exist yet (`Planned`)."""
+class Measurable(Protocol):
+    """Whatever has a distance and `reads`, to which noise is calibrated: a sealed value or a `FutureValue`."""
 
     @property
     def distance(self) -> Any:
@@ -46,8 +47,8 @@ class Sensitivity(Protocol):
         """The columns on which a row must be observed to be read at all; None if every row is read."""
 
 
-class Planned(NamedTuple):
-    """The sensitivity of a value that will depend on earlier answers."""
+class FutureValue(NamedTuple):
+    """The distance and `reads` of a value that does not exist yet, because it will depend on earlier answers."""
 
     distance: L2
     reads: Columns | None
@@ -121,17 +122,24 @@ class Pricing(Protocol):
     def has_capacity_for(self, cost: Loss) -> bool:
         """Whether the guarantee still holds after releases of this cost."""
 
-    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
-        """The increase of `spent` by these losses, each with the columns that it reads."""
-
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
-        """The price of these releases; `together`: as one mechanism (`Grant.release_all`)."""
+        """The price of these releases, before a charge; `together`: as one mechanism (`Grant.release_all`)."""
+
+    def cost_of_losses(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+        """The increase of `spent` by losses that `price` has computed, at the charge.
+
+        Args:
+            charges: each loss with its `reads`.
+        """
 
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """One loss for each release, proportional to `weights` (mean 1), so that all together cost `spend`."""
 
-    def noise_for(self, counts: Sequence[Sensitivity], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:  # noqa: ARG002 the cost of `losses`
-        """The least noise at which these counts together cost `spend`. Default: each is calibrated to its loss."""
+    def noise_for(self, counts: Sequence[Measurable], losses: Sequence[Loss], spend: Loss) -> list[CountNoise]:  # noqa: ARG002 for `FirstBatchFilter`
+        """The least noise at which these counts together cost `spend`, of which `losses` are the shares.
+
+        By default each count gets the noise of its loss. A first batch gets less, since it costs less than the sum.
+        """
         return [for_counts(loss, value.distance) for loss, value in zip(losses, counts, strict=True)]
 
     def after(self, entries: Sequence[Entry]) -> Pricing:
@@ -154,7 +162,8 @@ class RenyiFilter(Pricing):
     Attributes:
         capacity: the whole budget as a loss.
         total: the exact sum of all losses.
-        first_batch: the releases that were priced together (all with Gaussian noise), and their price.
+        first_batch: the parameters of the releases that were priced together, and their price, a loss. Set by
+            `FirstBatchFilter.after`, and used for guarantees only.
     """
 
     capacity: Loss
@@ -170,14 +179,14 @@ class RenyiFilter(Pricing):
         """Whether the sum stays within the capacity."""
         return (self.spent + cost).fits_in(self.capacity)
 
-    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+    def cost_of_losses(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
         """The sum of the losses; refuses a loss of another order."""
         return sum((loss for loss, _ in charges), Loss(0.0, self.capacity.order))
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 adds up either way
         """The sum of the losses. `together` changes nothing here: only a first batch is cheaper."""
         losses = tuple(request.loss(self.capacity.order) for request in requests)
-        return Price(tuple(requests), self.cost([(loss, None) for loss in losses]), losses)
+        return Price(tuple(requests), self.cost_of_losses([(loss, None) for loss in losses]), losses)
 
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """Shares of `spend`."""
@@ -186,6 +195,7 @@ class RenyiFilter(Pricing):
     def after(self, entries: Sequence[Entry]) -> RenyiFilter:
         """The filter with further losses added."""
         if any(entry.together for entry in entries):
+            # The ledger puts its path before this sentence, and before those of other strategies.
             raise ValueError("was changed: entries after the first batch are marked as priced together")
         return self.add_losses(entries)
 

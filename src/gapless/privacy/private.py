@@ -49,7 +49,10 @@ class L2(Linf):
 
 @dataclass(frozen=True, slots=True)
 class L2Vector(L2):
-    """The same for a vector with at most `numbers` numbers; a public bound."""
+    """An L2 distance of a vector whose length, a public bound, is `numbers`.
+
+    No more numbers than that can change, which makes a first batch cheaper (`gapless.privacy.first_batch`).
+    """
 
     numbers: int
 
@@ -75,10 +78,11 @@ class LinfByGroup(Linf):
 
 @dataclass(frozen=True, slots=True)
 class Smooth(_Distance):
-    """The distance of a value that has its own private, smooth bound on its change when *one* row is added or removed.
+    """For smooth sensitivity: the value comes with a private bound on its change when *one* row is added or removed.
 
-    The bound differs by a factor of at most 2 between tables that differ by one row (it is ln 2-smooth), and is never
-    below `least`, which is public. A protected unit has up to `at_most` rows.
+    `SmoothCauchy` scales its noise to this bound. The bound differs by a factor of at most 2 between tables that differ
+    by one row (it is ln 2-smooth), and is never below `least`, which is public. A protected unit has up to `at_most`
+    rows.
     """
 
     at_most: int
@@ -87,7 +91,10 @@ class Smooth(_Distance):
 
 @dataclass(frozen=True, slots=True)
 class Sampled(_Distance):
-    """Rows, each sampled into batches or assigned to a teacher independently; a unit has up to `at_most` rows."""
+    """For private training: the value is the rows themselves, of which a protected unit has up to `at_most`.
+
+    Each row is independently sampled into minibatches (DP-SGD) or given to one of several teachers (PATE).
+    """
 
     at_most: int
 
@@ -136,9 +143,9 @@ class Private(Sealed, Generic[T_co, D_co]):
     """A sealed value with its distance (sensitivity) and its `reads`.
 
     A row affects the value only if it is observed on the columns of `reads`. The value is computed when it is first
-    opened, after a charge; the marginals of one `PrivateTable.marginals` call all at once. Attributes are read-only:
-    `transform` makes a new value, and needs the ledger's key. This prevents access by accident or habit, not by a
-    determined programmer in the same process, whom Python cannot stop.
+    opened, after a charge. `PrivateTable.marginals` makes several values; opening one of them computes them all.
+    Attributes are read-only: `transform` makes a new value, and needs the ledger's key. This prevents access by
+    accident or habit, not by a determined programmer in the same process, whom Python cannot stop.
     """
 
     __slots__ = ("__compute", "__distance", "__key", "__reads")

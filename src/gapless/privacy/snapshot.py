@@ -61,7 +61,7 @@ class GapDefinitions:
         """
         return reads if all(map(self.is_same_rule, reads or ())) else None
 
-    def reads_with_defined_gaps(self, reads: Collection[str] | None) -> Columns | None:
+    def reads_by_header(self, reads: Collection[str] | None) -> Columns | None:
         """The `reads` of an entry, for guarantees for the complete data: every row if the header lacks a definition.
 
         This asks only the header, when a guarantee is computed from entries: the reading of an entry is not known then.
@@ -104,8 +104,8 @@ class GapDefinitions:
         )
 
 
-def check_rates_match_gaps(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
-    """Refuse rates that were estimated with another definition of a gap; no data are read."""
+def check_rates_define_gaps_alike(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
+    """Refuse an assumption whose rates were estimated with another definition of a gap; reads no data."""
     if not isinstance(assumption, MCAR) or assumption.paid is None:
         return
     for column in named_rates(assumption):
@@ -256,15 +256,13 @@ class LedgerSnapshot:
         if stated is not promised:
             self.gaps.check_columns(stated, self.path)
         assumption = expand_rates(stated, self.gaps.columns_with_gaps)
-        check_rates_match_gaps(assumption, self.gaps.header_gaps)
+        check_rates_define_gaps_alike(assumption, self.gaps.header_gaps)
         incomplete, rules = self.guarantee(), self.gaps.descriptions(assumption)
         if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, rules, None)
         realised = None
         if self.order == PURE:
-            losses = merge_releases(
-                (entry.loss, self.gaps.reads_with_defined_gaps(entry.reads)) for entry in self.entries
-            )
+            losses = merge_releases((entry.loss, self.gaps.reads_by_header(entry.reads)) for entry in self.entries)
             realised = complete_data_loss(losses, assumption, rows=self.header.protect.at_most)
         if not self.is_single_batch and assumption == promised:
             found = [(self.header.budget.epsilon, "the budget's filter for the complete table")]
@@ -283,7 +281,7 @@ class LedgerSnapshot:
             recomputed_loss(entry.mechanism, entry.distance, self.order) if entry.together else entry.loss
             for entry in batch_entries
         ]
-        reads = [self.gaps.reads_with_defined_gaps(entry.reads) for entry in batch_entries]
+        reads = [self.gaps.reads_by_header(entry.reads) for entry in batch_entries]
         amplified = renyi_loss(merge_releases(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
         most = self.header.capacity.value if self.header.budget.ground_truth is None else epsilon
         rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in batch_entries))

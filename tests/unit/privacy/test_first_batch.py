@@ -42,7 +42,7 @@ from gapless.privacy.first_batch import (
 )
 from gapless.privacy.ground_truth import merge_releases, renyi_loss
 from gapless.privacy.ledger_file import seal_of
-from gapless.privacy.pricing import Planned, Request
+from gapless.privacy.pricing import FutureValue, Request
 from gapless.privacy.private import transform
 from gapless.privacy.promise import pricing_note
 from gapless.privacy.registry import mechanism_of
@@ -717,7 +717,7 @@ def adaptive(table, percent=100):
     """A plan of a count and of a vector whose value is not known yet, and what it was planned for."""
     grant = table.ledger.grant(table.ledger.share(f"{percent}%"), to="test")
     count = table.marginal("x0")
-    planned = Planned(L2Vector(2.0**24, 3), frozenset({"x0", "x1"}))
+    planned = FutureValue(L2Vector(2.0**24, 3), frozenset({"x0", "x1"}))
     noises = grant.noise_for([count, planned], grant.left, shares=[1, 3])
     requests = [Request(v.distance, v.reads, n, "x") for v, n in zip([count, planned], noises, strict=True)]
     return grant, count, planned, noises, requests

@@ -558,4 +558,4 @@ def test_the_cost_is_the_growth_of_the_total_for_units_of_several_rows():
     charged, reads = gl.Loss(0.3, math.inf), frozenset({"x0"})
     empty = filter_module.GroundTruthFilter(Budget(1.0, 0.0, ground_truth=ASSUMED), ASSUMED, 2, lambda columns: columns)
     grown = replace(empty, losses={reads: Fraction(0.3)})
-    assert empty.cost([(charged, reads)]).value == grown.spent.value > replace(grown, rows=1).spent.value
+    assert empty.cost_of_losses([(charged, reads)]).value == grown.spent.value > replace(grown, rows=1).spent.value

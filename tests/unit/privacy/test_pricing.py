@@ -8,7 +8,7 @@ import pytest
 import gapless as gl
 from gapless.errors import LedgerError
 from gapless.privacy import L1, DiscreteGaussian, DiscreteLaplace, Ledger, for_counts
-from gapless.privacy.first_batch import FirstBatch
+from gapless.privacy.first_batch import FirstBatchFilter
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
 from gapless.privacy.ledger_file import hash_of, seal_of
 from gapless.privacy.pricing import RenyiFilter, Request
@@ -18,7 +18,7 @@ ROWS = [("a", "b"), ("b", None), ("a", "a")]
 ASSUMED = gl.MCAR({"x0": 0.3})
 BUDGETS = {
     "pure": (gl.Budget(1.0, 0), RenyiFilter),
-    "δ": (gl.Budget(1.0, 1e-6), FirstBatch),
+    "δ": (gl.Budget(1.0, 1e-6), FirstBatchFilter),
     "complete": (gl.Budget(1.0, 0, ground_truth=ASSUMED), GroundTruthFilter),
 }
 
@@ -42,13 +42,13 @@ def test_a_ledger_without_entries_has_the_strategy_of_its_budget(budget, kind, t
 @pytest.mark.parametrize(("budget", "kind"), BUDGETS.values(), ids=BUDGETS)
 def test_prices_follow_from_the_entries(budget, kind, tmp_path):
     ledger = charged(tmp_path, budget)
-    assert type(ledger.pricing(after=0)) is kind
-    spent = [ledger.pricing(after=number).spent.value for number in range(3)]
+    assert type(ledger.pricing(first_entries=0)) is kind
+    spent = [ledger.pricing(first_entries=number).spent.value for number in range(3)]
     assert spent[0] == 0
     assert spent[0] < spent[1] < spent[2] == ledger.spent.value
     noise = DiscreteLaplace(20.0) if budget.delta == 0 else DiscreteGaussian(20.0)
     request = Request(L1(1), frozenset({"x0"}), noise, "x0")
-    assert ledger.price([request]) == ledger.price([request], after=2)
+    assert ledger.price([request]) == ledger.price([request], first_entries=2)
     room = ledger.capacity - ledger.spent
     assert ledger.pricing().has_capacity_for(room * 0.99)
     assert not ledger.pricing().has_capacity_for(room * 1.01)
@@ -58,7 +58,7 @@ def test_prices_follow_from_the_entries(budget, kind, tmp_path):
 def test_only_a_first_batch_of_gaussian_noise_is_priced_together(budget, tmp_path):
     ledger = charged(tmp_path, budget)
     with pytest.raises(ValueError, match="priced together"):
-        ledger.pricing(after=0).after([replace(ledger.entries[0], together=True)])
+        ledger.pricing(first_entries=0).after([replace(ledger.entries[0], together=True)])
 
 
 @pytest.mark.parametrize("run", [3, ["x"], {"a": 1}])

@@ -3,7 +3,7 @@
 import pytest
 
 import gapless as gl
-from gapless.privacy.snapshot import GapDefinitions, check_rates_match_gaps
+from gapless.privacy.snapshot import GapDefinitions, check_rates_define_gaps_alike
 from gapless.testing.audit import letters_schema, private
 from gapless.types import GapRule
 
@@ -22,7 +22,7 @@ def test_a_release_with_other_gaps_than_the_header_reads_every_row():
 
 def test_a_column_that_the_header_does_not_define_lowers_no_figure():
     gaps = GapDefinitions({}, {"age": EMPTY})
-    assert gaps.reads_with_defined_gaps(["age"]) is None
+    assert gaps.reads_by_header(["age"]) is None
     assert gaps.columns_with_gaps == []
     assert "in 'age'" in gaps.remarks()[0]
 
@@ -35,8 +35,8 @@ def test_unknown_columns_are_refused():
 
 
 def test_public_rates_hold_for_any_definition_of_a_gap():
-    check_rates_match_gaps(None, {"age": EMPTY})
-    check_rates_match_gaps(gl.MCAR({"age": 0.2}), {"age": MINUS})
+    check_rates_define_gaps_alike(None, {"age": EMPTY})
+    check_rates_define_gaps_alike(gl.MCAR({"age": 0.2}), {"age": MINUS})
 
 
 def test_a_snapshot_does_not_change_with_later_charges(tmp_path):

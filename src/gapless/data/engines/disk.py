@@ -136,11 +136,13 @@ class Disk(View):
         width = len(schema.columns)
         return cls(tuple(range(width)), (None,) * width, {}, files, files.check())
 
-    def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
+    def count(
+        self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], counted_below: Sequence[int]
+    ) -> list[Integers]:
         """Count in one pass over the needed columns. The number of all rows is known."""
         if not any(marginals) and not self.kept_codes:
             return [np.array(self.rows) for _ in marginals]
-        return count_marginals(self.batches, self.rows, marginals, sizes, shown)
+        return count_marginals(self.batches, self.rows, marginals, sizes, counted_below)
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """Make a pass over the files. All cells were valid at reading: an error is due to the files or the disk."""

@@ -36,12 +36,14 @@ class Batch:
 class Engine(Protocol):
     """Rows of codes. Columns are named by position. Transformations return engines with the same capabilities."""
 
-    def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
+    def count(
+        self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], counted_below: Sequence[int]
+    ) -> list[Integers]:
         """Count the rows with each combination of codes, for each marginal.
 
         `sizes` are the numbers of codes of the columns, with those of gaps. A row is left out if one of its codes is
-        not below `shown`: `shown` is `sizes` for *extended* counts, and the number of observed cells for *observed*
-        counts. The empty marginal is the number of rows.
+        not below `counted_below`. That is `sizes` for *extended* counts, and the numbers of observed cells for
+        *observed* counts. The empty marginal is the number of rows.
         """
 
     def select(self, columns: Sequence[int]) -> Engine:
@@ -84,7 +86,7 @@ def count_marginals(
     rows: int,
     marginals: Sequence[tuple[int, ...]],
     sizes: Sequence[int],
-    shown: Sequence[int],
+    counted_below: Sequence[int],
 ) -> list[Integers]:
     """Count each marginal as `Engine.count` does, in one pass over batches of the needed columns.
 
@@ -98,7 +100,7 @@ def count_marginals(
         for block, total in zip(blocks, totals, strict=True):
             np.add(total, _count_block(columns, batch.rows, sizes, block, total.size), out=total)
     found = zip(marginals, [home[frozenset(marginal)] for marginal in marginals], strict=True)
-    return [marginalize(marginal, blocks[at], totals[at], sizes, shown) for marginal, at in found]
+    return [marginalize(marginal, blocks[at], totals[at], sizes, counted_below) for marginal, at in found]
 
 
 def cover_marginals(
@@ -153,14 +155,18 @@ def _count_block(
 
 
 def marginalize(
-    marginal: tuple[int, ...], block: tuple[int, ...], counts: Integers, sizes: Sequence[int], shown: Sequence[int]
+    marginal: tuple[int, ...],
+    block: tuple[int, ...],
+    counts: Integers,
+    sizes: Sequence[int],
+    counted_below: Sequence[int],
 ) -> Integers:
-    """Sum a marginal out of the counts of its block, for codes below `shown`."""
+    """Sum a marginal out of the counts of its block, for codes below `counted_below`."""
     shaped = counts.reshape([sizes[c] for c in block])
     kept = shaped.sum(axis=tuple(i for i, c in enumerate(block) if c not in marginal))
     left = [c for c in block if c in marginal]
     ordered = np.array(np.transpose(kept, [left.index(c) for c in marginal]), order="C")
-    return ordered[tuple(slice(shown[c]) for c in marginal)]
+    return ordered[tuple(slice(counted_below[c]) for c in marginal)]
 
 
 def count_gap_patterns(
@@ -199,9 +205,11 @@ ROWS = 1 << 16  # of a batch: its codes fit in the processor's cache
 class Memory(Batch):
     """All rows as one batch."""
 
-    def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
+    def count(
+        self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], counted_below: Sequence[int]
+    ) -> list[Integers]:
         """Count in one pass, by blocks of columns that cover the marginals."""
-        return count_marginals(self.batches, self.rows, marginals, sizes, shown)
+        return count_marginals(self.batches, self.rows, marginals, sizes, counted_below)
 
     def select(self, columns: Sequence[int]) -> Memory:
         """The arrays of these columns."""

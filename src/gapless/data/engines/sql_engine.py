@@ -119,7 +119,9 @@ class SqlEngine(View):
         width = len(coded.sizes)
         return cls(tuple(range(width)), (None,) * width, {}, coded)
 
-    def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
+    def count(
+        self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], counted_below: Sequence[int]
+    ) -> list[Integers]:
         """Count in one query, by blocks of columns that cover the marginals: each row has a key for each block."""
         blocks, home = memory.cover_marginals(marginals, sizes, cells=BLOCK_CELLS)
         first = np.append(0, np.cumsum([math.prod(sizes[column] for column in block) for block in blocks]))
@@ -134,7 +136,8 @@ class SqlEngine(View):
             raise ReadError("the table has changed since it was read", hint=CHANGED)
         places = [home[frozenset(marginal)] for marginal in marginals]
         return [
-            memory.marginalize(m, blocks[at], parts[at], sizes, shown) for m, at in zip(marginals, places, strict=True)
+            memory.marginalize(m, blocks[at], parts[at], sizes, counted_below)
+            for m, at in zip(marginals, places, strict=True)
         ]
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:

@@ -15,7 +15,7 @@ from gapless.data.workload import PRODUCT_LENGTH, Views, planned_counts, planned
 from gapless.errors import Hint, ModelError
 from gapless.model.marginal import Marginal, Measurement, positive_shares
 from gapless.privacy import Private, Request, Spend
-from gapless.privacy.pricing import Sensitivity
+from gapless.privacy.pricing import Measurable
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Noise, Synthesizer
@@ -164,7 +164,7 @@ class FactorsContext(FitContext):
         self.pairs = self.nontrivial(combinations(range(len(self.sizes)), 2))
         names = self.schema.names
         table = self.missing.prepare(self.table, self.grant) if bins else self.prepared  # free before the first charge
-        columns: list[tuple[Sensitivity, str]] = [
+        columns: list[tuple[Measurable, str]] = [
             (planned_counts(table, [names[c]], rows=self.counted), names[c]) for (c,) in self.measured_columns
         ]
         if not self.extended:
@@ -182,7 +182,7 @@ class FactorsContext(FitContext):
             *np.full(len(columns), for_columns / len(columns)),
             *(weights * (1 - for_bins - for_columns) / max(1.0, weights.sum())),
         ]
-        values: list[Sensitivity] = [*(value for value, _ in (*bins, *columns)), *products]
+        values: list[Measurable] = [*(value for value, _ in (*bins, *columns)), *products]
         purposes = [*(name for _, name in (*bins, *columns))]
         purposes += [f"{self.name(pair)}, products of features" for pair in self.pairs]
         self._waiting = self.grant.noise_for(values, self.grant.left, shares=shares)

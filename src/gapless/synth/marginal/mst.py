@@ -21,39 +21,41 @@ from gapless.text import plural
 class MST(Synthesizer):
     r"""A maximum spanning tree of pairs of columns: fast, and accurate where few pairs matter.
 
-    1. Measure in one batch, with a third of the budget: the one-way marginal of every column; the pairs of columns that
-       a constraint between two rows relates, such as a functional dependency; and the number of rows, unless
-       `missing` counts every row anyway.
+    1. Measure in one batch, with a third of the budget: the one-way marginal of every column; the pairs of columns in a
+       constraint between two rows (such as a functional dependency); and the number of rows, unless `missing` counts
+       every row anyway.
     2. Choose pairs that connect the columns, one at a time, with the exponential mechanism and a third of the budget.
-       The score of a pair is `Workload.conditional_misfit` against the model of step 1: for each of its two columns,
-       predict the pair from the counts of that column and the model's conditional distribution, and take half the L1
-       distance to the observed counts. The score is the smaller of the two.
+       The score of a pair (a, b) is `Workload.conditional_misfit` against the model p of step 1: predict the pair as
+       count(a) p(b | a), take half the L1 distance to the observed counts, do the same with a and b exchanged, and take
+       the smaller of the two.
     3. Measure the chosen pairs with all that is left: two-way marginals, with gap states if `missing` counts them.
 
-    Pairs related only through their gaps are not preferred: measuring them would not improve the step that
-    fills gaps in the released distribution.
+    4. Fit a graphical model to all of this, and fill the gaps of the fitted distribution.
+
+    A pair whose columns are only missing together gets no high score: measuring it would not improve step 4.
 
     Guarantee: the releases are one batch, at most d - 1 choices for d columns, and another batch. Each choice depends
     on the earlier ones, so they compose adaptively.
 
     Args:
-        missing: how to treat gaps.
+        missing: how to treat gaps; by default every row counts, with gaps as additional cells (`Extended`).
         cap_cells: the largest pair that may be measured, in cells.
 
     References: McKenna, Miklau, Sheldon 2021; for the score docs/proofs/scores.md, section 2a.
     """
 
     name = "mst"
-    keeps_measurements = True  # models store their noisy tables, so that `FittedModel.copies` can fit them again
+    keeps_measurements = True  # models store their noisy marginals, so that `FittedModel.copies` can be fitted to them
     cap_cells: int = 1_000_000
 
     def check(self, context: FitContext) -> None:
         """Refuse columns and constraints that are too large, and a budget that cannot pay for a choice."""
-        if checked_candidates(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
+        if checked_candidates(context, combinations(range(len(context.sizes)), 2), self.cap_cells):  # else no choice
             context.check_choice_budget(share=1 / (3 * len(context.sizes)))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure the columns, choose a tree and measure its pairs."""
+        # The state of this fit: it takes a grant of `spend`, under which it measures and chooses.
         selection = MarginalSelection(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         selection.add_candidates(combinations(range(len(selection.sizes)), 2))  # columns by position
         spend = selection.prepare()  # treats gaps as `missing` says, and returns the loss that is left
@@ -61,8 +63,8 @@ class MST(Synthesizer):
             selection.measure_columns(spend)
             return selection.fit_final_model({"pairs": 0})
         selection.notify("counting", 0, 1)  # calls `progress`
-        selection.measure_columns(spend / 3)
-        chosen = self._choose_tree(selection, spend / 3)
+        selection.measure_columns(spend / 3)  # step 1
+        chosen = self._choose_tree(selection, spend / 3)  # step 2
         tree = selection.keep_tree_small(chosen)  # with constraints, cliques can be larger than the chosen pairs
         selection.notify("measuring", 0, 1)
         selection.measure(tree or selection.columns, selection.grant.left)  # without a tree, every column again
@@ -78,8 +80,13 @@ class MST(Synthesizer):
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:
         """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with private choices."""
         pairs = selection.candidates
-        predicted = selection.fit_model().marginals(pairs)  # independent columns, but for pairs with a constraint
-        weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))  # AIM weights its scores, MST does not
+        predicted = selection.fit_model().marginals(
+            pairs
+        )  # by the model of step 1: independent, except pairs in a constraint
+        weights, offsets = (
+            np.ones(len(pairs)),
+            np.zeros(len(pairs)),
+        )  # AIM weights its scores and subtracts an offset; MST does not
         scores = selection.workload.conditional_misfit(pairs, predicted, weights, offsets)
         component = list(range(len(selection.sizes)))  # of each column, in the forest of pairs chosen so far
         choices = len(component) - 1
