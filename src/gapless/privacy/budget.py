@@ -30,9 +30,7 @@ ROUNDING = 1e-9
 SLACK = 1e-12
 UNSTATED = math.nan  # no δ: there is no default, every new ledger needs a choice
 MAX_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
-RECOMMENDED_BUDGET = Call(
-    "Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6)
-)  # for hints, which show it as Python or as command-line options
+RECOMMENDED_BUDGET = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # in hints
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,13 +80,9 @@ class MST(Synthesizer):
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:
         """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with private choices."""
         pairs = selection.candidates
-        predicted = selection.fit_model().marginals(
-            pairs
-        )  # by the model of step 1: independent, except pairs in a constraint
-        weights, offsets = (
-            np.ones(len(pairs)),
-            np.zeros(len(pairs)),
-        )  # AIM weights its scores and subtracts an offset; MST does not
+        predicted = selection.fit_model().marginals(pairs)  # columns are independent, except pairs in a constraint
+        # AIM weights its scores and subtracts an offset; MST does not.
+        weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))
         scores = selection.workload.conditional_misfit(pairs, predicted, weights, offsets)
         component = list(range(len(selection.sizes)))  # of each column, in the forest of pairs chosen so far
         choices = len(component) - 1
