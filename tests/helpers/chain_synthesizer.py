@@ -30,7 +30,7 @@ class Chain(Synthesizer):
         """Measure the first column and every pair of neighbours, and build a Bayesian network from them."""
         # 1. Check everything that public facts decide, and reserve the budget. Nothing is spent yet.
         context = FitContext(self, table, spend=spend, progress=progress)
-        columns = [column for (column,) in context.columns]  # without constant columns
+        columns = [column for (column,) in context.one_way_marginals]  # without constant columns
         pairs = list(pairwise(columns))
 
         # 2. Treat the gaps, then measure all marginals in one batch that uses the whole budget.

@@ -2,6 +2,8 @@ r"""Mechanisms: each adds its noise and computes its privacy loss.
 
 `loss(distance, order)` is computed from public facts alone. `for_loss(loss, distance)` is the mechanism with the least
 noise that costs at most a given loss.
+
+Three kinds of noise have modules of their own: `smooth` (smooth sensitivity), `sgd` and `teachers` (private training).
 """
 
 from __future__ import annotations

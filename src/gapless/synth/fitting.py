@@ -155,7 +155,7 @@ class FitContext:
         grant: pays for everything; a method with other mechanisms releases from it.
         extended: whether every row is counted, with gaps as cells.
         sizes: the number of cells of each column as counted, with gap states if `extended`.
-        columns: the one-way marginals of all columns with more than one cell; the first column if there is none.
+        one_way_marginals: those of all columns with more than one cell; if there is none, of the first column.
         measured: the released noisy counts.
         rows: the noisy number of rows, if it was measured separately.
         bin_hierarchy: released counts of the cells of columns with learned bins, in groups.
@@ -197,7 +197,7 @@ class FitContext:
         self.table = self.prepared = table
         self.schema = table.schema
         self.sizes = tuple(column.extended_size if self.extended else column.size for column in table.schema.columns)
-        self.columns: list[Marginal] = self.nontrivial([(c,) for c in range(len(self.sizes))]) or [(0,)]
+        self.one_way_marginals: list[Marginal] = self.nontrivial([(c,) for c in range(len(self.sizes))]) or [(0,)]
 
     def _learn_bins(self, table: PrivateTable) -> Schema:
         """Learn the bins that the schema leaves to a release, in one batch with equal shares; return the new schema."""
@@ -355,7 +355,7 @@ class FitContext:
         """Measure the one-way marginals and return their probabilities, all above zero."""
         self.notify("measuring", 0, 1)
         probabilities = [np.ones(size) / size for size in self.sizes]
-        for marginal in self.measure(self.columns, spend, planned=planned):
+        for marginal in self.measure(self.one_way_marginals, spend, planned=planned):
             (column,) = marginal.columns
             total = max(1.0, marginal.counts.sum())
             positive = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST_SHARE)

@@ -88,7 +88,7 @@ class Adversarial(Synthesizer):
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure one-way marginals, train, and rake the model's columns to the measured marginals."""
         fitting = FitContext(self, table, spend=spend, progress=progress)
-        left, several = fitting.prepare(), len(fitting.columns) > 1
+        left, several = fitting.prepare(), len(fitting.one_way_marginals) > 1
         marginals = fitting.column_probabilities(left * COLUMNS_SHARE if several else left)
         sides = self.opponents(fitting, marginals)
         game = self.game(fitting, sides)
@@ -281,7 +281,9 @@ class DPCTGAN(Adversarial):
 
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Return the opponents for rows, given a cell of any column with more than one cell."""
-        return [row_opponents(fitting, marginals, fitting.sizes, given=[column for (column,) in fitting.columns])]
+        return [
+            row_opponents(fitting, marginals, fitting.sizes, given=[column for (column,) in fitting.one_way_marginals])
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +308,7 @@ class DPautoGAN(Adversarial):
     def opponents(self, fitting: FitContext, marginals: Sequence[Floats]) -> list[Opponents]:
         """Train the autoencoder, and return the opponents for rows with its decoder."""
         side = row_opponents(fitting, marginals, fitting.sizes)
-        if len(fitting.columns) == 1:
+        if len(fitting.one_way_marginals) == 1:
             return [side]
         steps = self.step_count
         shown, every = tuple(map(len, side.code_points)), tuple(range(len(fitting.sizes)))

@@ -140,7 +140,7 @@ class AIM(Synthesizer):
                 selection.candidates, chosen
             )
             if not small:  # with any of them the constraints would need too large a tree
-                selection.measure(selection.columns, grant.left)
+                selection.measure(selection.one_way_marginals, grant.left)
                 break
             # A marginal that was measured twice and still does not fit would not improve with a third measurement.
             stuck = {marginal for marginal in model.unexplained if chosen.count(marginal) > 1}

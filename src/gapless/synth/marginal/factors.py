@@ -160,7 +160,7 @@ class FactorsContext(FitContext):
 
     def _charge_stages(self, bins: Sequence[tuple[Counts, str]]) -> None:
         """Plan and charge the counts for bins, the one-way tables and the products, all that is left of the grant."""
-        self.measured_columns = self.columns
+        self.measured_columns = self.one_way_marginals
         self.pairs = self.nontrivial(combinations(range(len(self.sizes)), 2))
         names = self.schema.names
         table = self.missing.prepare(self.table, self.grant) if bins else self.prepared  # free before the first charge

@@ -29,7 +29,7 @@ class Independent(Synthesizer):
         """Measure every one-way marginal with an equal share of `spend`."""
         context = FitContext(self, table, spend=spend, progress=progress)
         context.notify("measuring", 0, 1)
-        context.measure(context.columns, context.prepare(), together=True)
+        context.measure(context.one_way_marginals, context.prepare(), together=True)
         noise = context.noise[0]
         settings = {"noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}"}
         return context.fitted(context.learn(Product.kind), settings=settings, structure=())

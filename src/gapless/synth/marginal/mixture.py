@@ -58,7 +58,7 @@ class Mixture(Synthesizer):
         """Measure every pair, and fit a mixture to them."""
         context = FitContext(self, table, spend=spend, progress=progress)
         pairs = context.nontrivial(combinations(range(len(context.sizes)), 2))
-        marginals = pairs or context.columns
+        marginals = pairs or context.one_way_marginals
         shares = [prod(context.sizes[c] for c in marginal) ** CELLS_EXPONENT for marginal in marginals]
         context.notify("measuring", 0, 1)
         context.measure(marginals, context.prepare(), shares=shares, together=True)

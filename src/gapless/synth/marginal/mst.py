@@ -67,7 +67,9 @@ class MST(Synthesizer):
         chosen = self._choose_tree(selection, spend / 3)  # step 2
         tree = selection.keep_tree_small(chosen)  # with constraints, cliques can be larger than the chosen pairs
         selection.notify("measuring", 0, 1)
-        selection.measure(tree or selection.columns, selection.grant.left)  # without a tree, every column again
+        selection.measure(
+            tree or selection.one_way_marginals, selection.grant.left
+        )  # without a tree, every column again
         limitations = []
         if left_out := len(chosen) - len(tree):
             limitations.append(

@@ -79,7 +79,7 @@ class PrivBayes(Synthesizer):
                     f"a constraint on {names} needs a table of {cells:,} cells; the cap is {cap:,}",
                     hint=hint,
                 )
-        context.check_choice_budget(CHOICE_SHARE / max(1, len(context.columns) - 1), distance=2.0)
+        context.check_choice_budget(CHOICE_SHARE / max(1, len(context.one_way_marginals) - 1), distance=2.0)
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Choose a network and measure its tables until `spend` is used up."""

@@ -47,7 +47,7 @@ class MarginalSelection(FitContext):
         self.candidates = within_cap(self, marginals, self.cap_cells)
         # Rules between rows whose columns fit into one table become structural zeros; sampling enforces the others.
         constrained, _ = columns_of_constraints(self.schema, self.within_bin_counts)
-        self._always = [*self.columns, *_constraints_between_rows(self, self.cap_cells)]
+        self._always = [*self.one_way_marginals, *_constraints_between_rows(self, self.cap_cells)]
         self._in_every_tree = [marginal for marginal in [*constrained, *self._always] if len(marginal) > 1]
 
     def prepare(self) -> Loss:

@@ -159,7 +159,7 @@ def column_order(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]
 
 def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedConditionals, list[Floats]]:
     """Train one network for all columns; return it with the one-way marginals."""
-    spend, several = fitting.prepare(), len(fitting.columns) > 1
+    spend, several = fitting.prepare(), len(fitting.one_way_marginals) > 1
     marginals = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
     points = tuple(centered_points(p, c.size, c.extended_size) for p, c in zip(marginals, columns, strict=True))
@@ -207,7 +207,7 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
     """
     spend = fitting.prepare()
     names, sizes, course = fitting.schema.names, fitting.sizes, _course(kamino)
-    nontrivial = [column for column in order if (column,) in fitting.columns]
+    nontrivial = [column for column in order if (column,) in fitting.one_way_marginals]
     shown = [tuple(sizes[other] for other in nontrivial[:place]) for place in range(len(nontrivial))]
     networks = [attention_network(given, sizes[column], WIDTH) for given, column in zip(shown, nontrivial, strict=True)]
     distance = Sampled(fitting.table.protect.at_most)
