@@ -150,7 +150,7 @@ SLIPS = {
     "gaps that are not measured": (
         {"gaps": "as-observed", "missing": gl.Observed()},
         gl.errors.ModelError,
-        "does not measure gaps, so rows cannot have gaps as observed",
+        "does not measure where gaps are, so rows cannot have gaps as observed",
     ),
     "rows": ({"rows": -1}, gl.errors.ModelError, "rows = -1"),
     "part of a row": ({"rows": 2.5}, gl.errors.ModelError, "rows = 2.5"),

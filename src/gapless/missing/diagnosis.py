@@ -398,8 +398,9 @@ def gap_rates(
     lacking = [column for column in table.schema.columns if column.gaps]
     if not lacking:
         raise SchemaError(
-            "the schema has may_be_missing = true for no column, so there are no rates to estimate",
-            hint=Hint("use ", Call("MCAR", {}), ", which assumes no gaps"),
+            "gap rates are estimated for columns with may_be_missing = true, but the schema has no such column",
+            hint=Hint("write may_be_missing = true for each column that can have gaps")
+            | Hint("use ", Call("MCAR", {}), ", which assumes that no column has gaps"),
         )
     grant = table.ledger.grant(spend, to="gap_rates")
     counts = [table.where(column.name, column.cells[: column.size]).marginal(()) for column in lacking]

@@ -24,6 +24,7 @@ from gapless.model.denoise import (
 )
 from gapless.model.junction import Sizes, junction_tree
 from gapless.model.marginal import Marginal, contract, marginalize, multiply
+from gapless.text import listing
 from gapless.types import Floats
 
 ROW_STEPS = tuple(np.geomspace(8, 1, 16) / np.geomspace(8, 1, 16).sum())  # of a model for rows; their sum is 1
@@ -217,9 +218,9 @@ class JunctionTreeInference:
                 out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
                 if tree.cells_of(out) > LARGEST_TABLE:
                     raise ModelError(
-                        f"the marginal of columns {columns} needs a table of {tree.cells_of(out):,} cells; "
-                        f"the cap is {LARGEST_TABLE:,}",
-                        hint="ask for fewer columns",
+                        f"the marginal of the columns at positions {listing(map(str, columns))} needs a table of "
+                        f"{tree.cells_of(out):,} cells, but at most {LARGEST_TABLE:,} are computed",
+                        hint="leave out columns, those with many levels or bins first",
                     )
                 table, axes = contract(table, axes, messages.pop(kid), tree.separator(kid) + below[kid], out), out
             if below[place]:

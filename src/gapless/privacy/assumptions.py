@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from gapless.errors import Argument, BudgetError, Call, Hint, SchemaError
+from gapless.errors import Argument, BudgetError, Call, Hint, SchemaError, Variable
 from gapless.text import format_rounded_up
 from gapless.types import is_number
 
@@ -65,8 +65,10 @@ class MCAR:
             )
         if not 0 <= self.failure < 1:
             raise BudgetError(
-                f"failure must be a number from 0 on and below 1, got {self.failure}",
-                hint=Hint("pass ", Argument("failure", 0.0), " if the rates are public"),
+                f"failure, the probability that a given gap rate is wrong, must be at least 0 and below 1, "
+                f"got {self.failure}",
+                hint=Hint("pass ", Argument("failure", 0.0), " for public rates")
+                | Hint("use ", Call("gapless.missing.gap_rates", Variable("table")), ", which estimates rates"),
             )
 
     def __eq__(self, other: object) -> bool:

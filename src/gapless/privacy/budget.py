@@ -150,7 +150,7 @@ class Budget:
         if not capacity > 0:
             raise BudgetError(
                 f"a budget of {self} is too small to release anything",
-                hint=Hint("choose a larger ", Argument("epsilon"), ", such as 1"),
+                hint=Hint("choose ", Argument("epsilon", 1), " and ", Argument("delta", 1e-6), ", or similar numbers"),
             )
         return Loss(capacity, self.order)
 

@@ -302,8 +302,9 @@ class Ledger(LedgerGuarantees):
             self._add_lines(read_lines(self._seen))
             if self._entries and any(entry.together for entry in entries):
                 raise BudgetError(
-                    f"{to}: another process charged a release meanwhile, so this batch is no longer the first",
-                    hint="run the same call again; its noise is then computed from the rest of the budget",
+                    f"{to}: this batch was priced as the first release of the ledger, but another process was faster; "
+                    "nothing was charged or released",
+                    hint="run the same call again, which then gets the ordinary price",
                 )
             cost = self._pricing.cost_of_losses([(Loss(entry.loss, self.order), entry.reads_set) for entry in entries])
             if not self._pricing.has_capacity_for(cost):

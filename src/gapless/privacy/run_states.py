@@ -98,7 +98,8 @@ def _last_state(descriptor: int, path: Path, run: str) -> RunState:
                 state = RunState(int(content["length"]), str(content["digest"]))
     except (ValueError, TypeError, KeyError):
         raise LedgerError(
-            f"{path} was changed, and it records how far interrupted runs have come",
-            hint="restore the file from a backup; if no interrupted run is left to be resumed, remove it",
+            f"{path} records how far interrupted runs have come, and it was changed since gapless wrote it",
+            hint="restore its latest backup; without a backup remove this file only, which keeps the ledger and what "
+            "was spent, but ends all interrupted runs",
         ) from None
     return state

@@ -144,10 +144,11 @@ class ReleaseOptions:
         measured = synthesizer.counts_gaps or not any(column.gaps for column in schema.columns)
         if self.gaps == "as-observed" and not measured:
             measuring = [Argument("missing", Call(kind.__name__)) for kind in synthesizer.learns_gaps or (Extended,)]
-            choices = [Hint("pass ", choice) for choice in (*measuring, Argument("gaps", "filled"))]
+            choices = [Hint("pass ", choice, " for rows with gaps") for choice in measuring]
             raise ModelError(
-                f"the treatment {synthesizer.missing} does not measure gaps, so rows cannot have gaps as observed",
-                hint=reduce(or_, choices),
+                f"the treatment {synthesizer.missing} does not measure where gaps are, so rows cannot have gaps as "
+                "observed",
+                hint=reduce(or_, [*choices, Hint("pass ", Argument("gaps", "filled"), " for complete rows")]),
             )
 
     @staticmethod

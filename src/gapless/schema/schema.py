@@ -324,7 +324,7 @@ def _missing_code(code: Any, where: str) -> Any:
 def _constraint(keys: Any) -> Constraint:
     _only(keys, _CONSTRAINT_KEYS, "[[constraint]]")
     if not isinstance(keys.get("not"), str):
-        raise SchemaError("a [[constraint]] has no rule, which must be a text with the key not", hint=_RULE)
+        raise SchemaError("a [[constraint]] lacks the key `not`, whose text says what no row may be", hint=_RULE)
     return Constraint(keys["not"], keys.get("description", ""), keys.get("weight"))
 
 

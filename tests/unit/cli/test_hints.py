@@ -90,7 +90,6 @@ evaluate.tasks: pass labels=["?"]
 evaluate.tasks: pass labels=["?", "?"]
 inference.pooling: pass gapless.parse_question("?")
 inference.pooling: pass model.copies(20)
-missing.diagnosis: use MCAR({}), which assumes no gaps
 missing.diagnosis: use gapless.missing.patterns(table), which is free
 missing.imputers: use ImputeFirst(gapless.missing.FromMean())
 missing.imputers: use ImputeFirst(gapless.missing.FromModel(model))
@@ -99,7 +98,7 @@ missing.imputers: use gapless.missing.FromModel(MST()), or use gapless.missing.F
 missing.little: use gapless.missing.describe_gaps(people, spend="5%"), which has a check for it
 model.marginal: pass finite counts, and noise_std= of 0 or more
 privacy.assumptions: pass columns="independent", or pass columns="dependent"
-privacy.assumptions: pass failure=0.0 if the rates are public
+privacy.assumptions: pass failure=0.0 for public rates, or use gapless.missing.gap_rates(table), which estimates rates
 privacy.budget: use losses from one ledger, such as people.ledger.share("10%")
 privacy.budget: use people.ledger.share("10%"), which is a Loss
 privacy.budget: pass Rows(1), or the largest number of rows that one person has

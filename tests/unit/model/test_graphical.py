@@ -105,7 +105,7 @@ def test_errors_say_what_to_do():
     with pytest.raises(ModelError, match="needs finite counts"):
         measured((0,), [np.nan, 1.0])
     model = GraphicalModel((10,) * 8, {(i, i + 1): np.zeros((10, 10)) for i in range(7)}, 1.0)
-    with pytest.raises(ModelError, match=r"needs a table of .* cells; the cap is 10,000,000"):
+    with pytest.raises(ModelError, match=r"needs a table of .* cells, but at most 10,000,000 are computed"):
         model.marginal(range(8))
     for wrong in ([0, 0], [8], [-1]):
         with pytest.raises(ModelError, match="different column numbers from 0 to 7"):

@@ -61,7 +61,7 @@ MALFORMED = {
     ),
     "constraint without a rule": (
         column('kind="boolean"') + '\n[[constraint]]\ndescription="x"',
-        "a [[constraint]] has no rule",
+        "lacks the key `not`",
         "not = ",
     ),
     "unknown constraint key": (

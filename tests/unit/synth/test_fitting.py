@@ -53,10 +53,10 @@ def test_the_number_of_rows_is_paid_once_and_only_where_needed(missing, times, t
 
 def test_constant_columns_are_not_measured(tmp_path):
     """x2 has one level, and two cells with its gap."""
-    assert fitting_of(table_of(tmp_path)).columns == [(0,), (1,)]
-    assert fitting_of(table_of(tmp_path), "extended").columns == [(0,), (1,), (2,)]
+    assert fitting_of(table_of(tmp_path)).one_way_marginals == [(0,), (1,)]
+    assert fitting_of(table_of(tmp_path), "extended").one_way_marginals == [(0,), (1,), (2,)]
     single = private([("a",)], letters_schema((1,)), tmp_path)
-    assert fitting_of(single).columns == [(0,)]
+    assert fitting_of(single).one_way_marginals == [(0,)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
