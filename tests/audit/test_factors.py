@@ -148,7 +148,7 @@ def test_features_longer_than_1_are_refused_before_the_products_are_read(tmp_pat
     with (
         mock.patch.object(features, "FEATURE_LENGTH", FEATURE_LENGTH + 1),
         mock.patch.object(workload.Views, "_products", side_effect=AssertionError("products were read")),
-        pytest.raises(ModelError, match="a feature vector is longer than 4096"),
+        pytest.raises(ModelError, match="the Euclidean norm of a feature vector is above 4096"),
     ):
         Factors().fit(table, spend=table.ledger.left)
 

@@ -541,7 +541,7 @@ def test_the_ledger_is_beside_the_data_for_every_command(folder, run_here):
     assert account.left.value == pytest.approx(account.capacity.value / 5)
     code, _, err = run_here(*SYNTH, "--epsilon", 5, "--delta", 0, "-o", "two")
     assert code == 1
-    assert "has the budget 'ε = 1, δ = 1e-06', not 'ε = 5, δ = 0'" in err
+    assert "has the budget 'ε = 1, δ = 1e-06', which cannot be changed to 'ε = 5, δ = 0'" in err
     assert "of which 20.00% is left" in err
     assert run_here(*SYNTH, *promise, "-o", "two")[0] == 0
     assert run_here(*SYNTH, *promise, "-o", "three")[0] == 3

@@ -203,17 +203,18 @@ class PrivateTable(Sealed):
     def _declared_reads(self, observed_on: Columns) -> Columns | None:
         """The `reads` of a value of rows observed on these columns; None means that every row is read.
 
-        After `fill_column` it is None, which is always valid; docs/proofs/ground_truth_pld.md, section 2, would allow
-        the columns.
+        After `fill_column` it is None, which is always safe. The columns would be valid too, and cost less
+        (docs/proofs/ground_truth_pld.md, section 2).
         """
         return None if self._reads_every_row else observed_on or None
 
     def gap_patterns(self, columns: Sequence[str], *, among: Sequence[Sequence[bool]] = ((),)) -> Private[Integers, L1]:
         """The number of rows with each pattern of gaps in these columns.
 
-        `among` lists public prefixes of patterns, all different and equally long (True: missing). Other rows are left
-        out. The result has a line of counts for each prefix, in the order of the patterns of the remaining
-        columns as binary numbers (missing = 1, first column first). Distance: a row has one pattern. `reads` stay.
+        A prefix says for each of the first columns whether it is missing (True). Only rows that match one of the public
+        prefixes in `among` are counted; these differ and are equally long. The result has a line of counts for each
+        prefix. Within a line the pattern of the remaining columns, read as a binary number (missing = 1, first column
+        first), is the position. Distance: a row has one pattern. `reads` stay.
         """
         positions = self.schema.positions(columns)
         prefixes = [tuple(map(bool, prefix)) for prefix in among]  # plain ones, since they are compared with rows
@@ -317,6 +318,7 @@ class PrivateTable(Sealed):
         check_in_memory(self, "filling gaps")
         wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
         finest = self.schema.finest.columns
+        # By position: the number of observed cells, and the bin of each cell.
         bins_by_column = {i: (finest[i].size, bins) for i, bins in self._bin_of_cell.items() if i in wanted}
 
         def filled(engines: list[Any]) -> Memory:
@@ -324,6 +326,7 @@ class PrivateTable(Sealed):
             randomness = filling.secret_row_randomness(binned.rows)
             filled_codes = fill(binned.columns, randomness)  # in columns with bins, the bin of each row
             drawn = [filled_codes[i] if i in wanted else codes for i, codes in enumerate(unbinned.columns)]
+            # An observed cell stays; a gap gets a cell of the bin that was drawn for it.
             return Memory(filling.fill_cells(unbinned.columns, drawn, bins_by_column, randomness), binned.rows)
 
         both: Private[list[Any], None] = gather([self._unbinned_rows, self._rows], key=self._key)
@@ -354,8 +357,8 @@ class PrivateTable(Sealed):
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed once.
 
-        After `fill_column` values read every row. Training (`Sampled`) keeps its `reads`, which guarantees use in one
-        place, the Rényi bound (docs/proofs/ground_truth.md, section 5).
+        After `fill_column` values read every row, except those for training (`Sampled`), which keep their `reads`. Of
+        all guarantees only the Rényi bound uses these (docs/proofs/ground_truth.md, section 5).
         """
         if reads is not None and not isinstance(distance, Sampled):
             reads = self._declared_reads(reads)

@@ -247,7 +247,10 @@ class Views:
             # Each number is checked first, so that squares do not overflow; abs() of the lowest integer would.
             is_short = cells.min(initial=0) >= -FEATURE_LENGTH and cells.max(initial=0) <= FEATURE_LENGTH
             if not is_short or ((cells * cells).sum(axis=1) > FEATURE_LENGTH**2).any():
-                raise ModelError(f"a feature vector is longer than {FEATURE_LENGTH}", hint="pass shorter vectors")
+                raise ModelError(
+                    f"the Euclidean norm of a feature vector is above {FEATURE_LENGTH}",
+                    hint="pass vectors of smaller norm",
+                )
         if any(vectors[a].shape[1] * vectors[b].shape[1] + 1 > numbers for a, b in pairs):
             raise ModelError("a product has more numbers than planned", hint="pass a larger bound on its length")
         products = transform(

@@ -357,5 +357,7 @@ class FirstBatchFilter(RenyiFilter):
         batch = gaussian_batch(parts, self.budget, self.capacity.order)
         price = math.fsum(entry.loss for entry in together)
         if batch is None or not batch.fits(price * (1 + RECOMPUTED_TOLERANCE), margin=MARGIN / 2):
-            raise ValueError("states less than the loss of its first batch")
+            raise ValueError(
+                "records a smaller loss for its first batch than these releases have, so it was changed or damaged"
+            )
         return replace(later, first_batch=(batch, price))

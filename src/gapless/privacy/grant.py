@@ -92,8 +92,8 @@ class Grant:
         price = self._ledger.price(requests, together=together, first_entries=self._entries_when_priced)
         if not price.total.fits_in(self._left):
             raise BudgetError(
-                f"{self.to}: a release costs {self._ledger.percent(price.total)} of the budget, but "
-                f"only {self._ledger.percent(self._left)} of the budget is left in this grant",
+                f"{self.to}: a release costs {self._ledger.percent(price.total)} of the budget of this table, but "
+                f"only {self._ledger.percent(self._left)} of it is left in this grant",
                 hint=Hint("pass a larger ", Argument("spend")),
             )
         numbers = self._charge_once(entries_of(price, to=self.to, noise_name=noise.source_name(source)))
@@ -105,14 +105,15 @@ class Grant:
         if self._journal is None or not entries:
             return self._ledger.charge(entries)
         # The numbers of the entries if the stopped run charged them. Else the journal records the batch first.
-        charged = self._journal.charged_batch(entries, after=self._ledger.entry_count)
+        charged = self._journal.charged_batch(entries, entries_when_priced=self._ledger.entry_count)
         return self._ledger.charge(entries, run=self._journal.run) if charged is None else charged
 
     def even_loss(self, values: Sequence[Measurable], spend: Loss) -> Loss:
-        """The loss to give each value so that releasing all of them next costs `spend`.
+        """The same loss for each value, such that releasing all of them next costs `spend`.
 
-        This is an even share. Under a budget with `ground_truth` it is more, where values leave out rows with gaps and
-        so cost less (docs/proofs/ground_truth.md, section 6). It depends on the public `reads` of the values only.
+        Usually it is `spend` divided by their number. Under a budget with `ground_truth`, values that leave out rows
+        with gaps cost less than their loss, so it can be larger (docs/proofs/ground_truth.md, section 6). It depends on
+        the public `reads` of the values only.
         """
         return self.split_losses(values, spend)[0]
 
@@ -135,7 +136,7 @@ class Grant:
 
     @property
     def _entries_when_priced(self) -> int | None:
-        """In a resumed run the number of entries at which the stopped run priced its next batch; else None.
+        """If a stopped run is repeated: how many entries the ledger had when that run priced this batch. Else None.
 
         With it the price is the same again, even if other processes have charged releases since.
         """

@@ -222,14 +222,14 @@ class Journal:
         """Record a new grant; it is written with the first charge."""
         self._unwritten.append({"grant": to, "spend": spend.value})
 
-    def charged_batch(self, entries: Sequence[Entry], *, after: int) -> list[int] | None:
+    def charged_batch(self, entries: Sequence[Entry], *, entries_when_priced: int) -> list[int] | None:
         """The numbers of these entries if an earlier process has charged them; None if they must be charged now.
 
         Before a charge, everything that a resumed run needs is on the disk.
 
         Args:
             entries: the batch.
-            after: the number of entries after which it was priced.
+            entries_when_priced: how many entries the ledger had when the batch was priced.
         """
         with self._lock:
             if self._batches:
@@ -238,7 +238,7 @@ class Journal:
                     raise self._mismatch_error()
                 numbers = [entry.number for entry in charged]
             else:
-                self._write([{"batch": self._batches_done, "after": after}])
+                self._write([{"batch": self._batches_done, "after": entries_when_priced}])
                 numbers = None
             self._batches_done += 1
             return numbers

@@ -27,7 +27,7 @@ from gapless.privacy.ledger_file import Entry, ReadPosition
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
 from gapless.privacy.registry import RECOMPUTED_TOLERANCE, recomputed_loss
-from gapless.privacy.snapshot import GapDefinitions, LedgerGuarantees, LedgerSnapshot, check_rates_define_gaps_alike
+from gapless.privacy.snapshot import GapDefinitions, LedgerGuarantees, LedgerSnapshot, check_rates_use_these_gaps
 from gapless.types import GapRule
 
 NEW_LEDGER_HINT = Hint(
@@ -92,7 +92,7 @@ class Ledger(LedgerGuarantees):
         check_has_budget(path, budget)
         if budget is not None:
             if not path.exists():
-                check_rates_define_gaps_alike(budget.ground_truth, gaps)  # if its rates were estimated; reads no data
+                check_rates_use_these_gaps(budget.ground_truth, gaps)  # if its rates were estimated; reads no data
             header = ledger_file.new_header(table, protect, budget, gaps)  # a refusal leaves no empty file
             with ledger_file.locked_ledger(path) as read_lines:
                 if not read_lines(ReadPosition()):  # new, and no other process was faster
@@ -106,7 +106,7 @@ class Ledger(LedgerGuarantees):
                 raise LedgerError(
                     f"{path} is the ledger of a table called {stated!r}, not {given!r}"
                     if name == "table"
-                    else f"{path} has the budget {str(stated)!r}, not {str(given)!r}",
+                    else f"{path} has the budget {str(stated)!r}, which cannot be changed to {str(given)!r}",
                     hint=promise.how_to_continue(ledger, name),
                 )
         return ledger
@@ -189,8 +189,8 @@ class Ledger(LedgerGuarantees):
 
     def _initial_pricing(self) -> Pricing:
         """The pricing strategy of this ledger before its first entry."""
-        # If the header does not define the gaps of a column that an entry reads, `reads_by_header` of its `reads` is
-        # None. (`recorded_reads` did more when the entry was written: it compared header and data reading.)
+        # `reads_by_header(reads)` returns the `reads` of an entry as a set, or None if the header lacks the definition
+        # of a gap in one of these columns. `recorded_reads` compared the definitions before the entry was written.
         budget, reads_by_header = self.budget, self._gaps.reads_by_header
         if budget.ground_truth is not None:
             return GroundTruthFilter(budget, budget.ground_truth, self.protect.at_most, reads_by_header)
@@ -199,7 +199,7 @@ class Ledger(LedgerGuarantees):
         return FirstBatchFilter(self.capacity, budget=budget, reads_by_header=reads_by_header)
 
     def pricing(self, *, first_entries: int | None = None) -> Pricing:
-        """The current pricing strategy, or that after so many of the first entries."""
+        """The current pricing strategy; with `first_entries=n` that of the ledger when it had only n entries."""
         if first_entries is None:
             return self._pricing
         return self._pricing_after(self._initial_pricing(), self._entries[: max(0, first_entries)])
@@ -345,7 +345,9 @@ class Ledger(LedgerGuarantees):
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise self._damaged(f"was changed at entry {number}") from None
         if entry.loss < least and not entry.together:  # `FirstBatchFilter.after` checks those priced together
-            raise self._damaged(f"states less than the loss of entry {number}")
+            raise self._damaged(
+                f"records a smaller loss for entry {number} than this release has, so it was changed or damaged"
+            )
         return entry
 
     def _damaged(self, problem: str) -> LedgerError:
@@ -371,6 +373,7 @@ class Ledger(LedgerGuarantees):
 
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
         """Warnings about a weak guarantee; `expected_rows` is a public estimate of the number of rows."""
+        # With `ground_truth` the budget states ε for the complete data; `guarantee` is for the incomplete table.
         epsilon = self.budget.epsilon if self.budget.ground_truth is None else self.guarantee().epsilon
         unnoticed = [promise.UNREGISTERED] if self.coverage == "unregistered" else []
         return promise.cautions(epsilon, self.budget.delta, expected_rows=expected_rows) + unnoticed

@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 VERSION = 4
 MAX_BYTES = 256 * MEGABYTE  # half a million entries
 MIN_LINE_BYTES = 64  # a line holds a hash
-RESTORE_HINT = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
+RESTORE_HINT = (
+    "restore the ledger and its .seal together from a backup made after the last release; without one, release nothing "
+    "more from this table"
+)
 NOT_WRITTEN_HINT = "report this error of gapless; the ledger is intact, nothing was written and nothing was read"
 
 

@@ -59,8 +59,9 @@ def check_distance(distance: object, kind: type[Linf | Smooth | Sampled]) -> Non
     """Refuse a distance of another kind before anything is charged, also where no type checker runs."""
     if not isinstance(distance, kind):
         raise BudgetError(
-            f"this mechanism needs a value with a bounded {kind.__name__} distance, got {distance}",
-            hint="use Laplace or Gaussian noise for counts, a noisy choice for scores, and private training for rows",
+            f"the mechanism needs a value whose distance is bounded as {kind.__name__}, but this value has {distance}",
+            hint="use Laplace or Gaussian noise for L1, Gaussian or K-norm noise for L2, a noisy choice for Linf, and "
+            "private training for Sampled",
         )
 
 

@@ -102,8 +102,8 @@ class Price:
     Attributes:
         requests: the releases.
         total: their price.
-        losses: the loss that the entry of each release records.
-        together: whether they are priced as one mechanism.
+        losses: the loss that the entry of each release records; by the Rényi filter they add up to `total`.
+        together: whether they are priced as one mechanism; each loss is then scaled down by the same factor.
     """
 
     requests: tuple[Request, ...]
@@ -126,7 +126,7 @@ class Pricing(Protocol):
         """The price of these releases, before a charge; `together`: as one mechanism (`Grant.release_all`)."""
 
     def cost_of_losses(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
-        """The increase of `spent` by losses that `price` has computed, at the charge.
+        """By how much `spent` grows if these losses, which `price` computed before, are charged now.
 
         Args:
             charges: each loss with its `reads`.

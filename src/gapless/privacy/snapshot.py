@@ -104,7 +104,7 @@ class GapDefinitions:
         )
 
 
-def check_rates_define_gaps_alike(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
+def check_rates_use_these_gaps(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
     """Refuse an assumption whose rates were estimated with another definition of a gap; reads no data."""
     if not isinstance(assumption, MCAR) or assumption.paid is None:
         return
@@ -256,7 +256,7 @@ class LedgerSnapshot:
         if stated is not promised:
             self.gaps.check_columns(stated, self.path)
         assumption = expand_rates(stated, self.gaps.columns_with_gaps)
-        check_rates_define_gaps_alike(assumption, self.gaps.header_gaps)
+        check_rates_use_these_gaps(assumption, self.gaps.header_gaps)
         incomplete, rules = self.guarantee(), self.gaps.descriptions(assumption)
         if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, rules, None)

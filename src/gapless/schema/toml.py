@@ -31,7 +31,10 @@ def parse(text: str, where: str) -> dict[str, Any]:
     try:
         return parse_toml(text)
     except ValueError as error:
-        raise SchemaError(f"{where} is not valid TOML: {error}", hint="correct the line that is named here") from None
+        raise SchemaError(
+            f"{where} is not valid TOML: {error}",
+            hint="correct the line that is named here, or pass a schema file if this is none",
+        ) from None
 
 
 def write(path: Path, text: str) -> None:

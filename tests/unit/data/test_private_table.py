@@ -154,7 +154,7 @@ def test_copies_of_one_count_do_not_keep_its_distance(table):
     copies = Workload(table, [(0, 1)], rows="observed").restrict(table.marginal("x0"), [0] * 1000)
     assert type(copies.distance) is Linf
     grant = table.ledger.grant(table.ledger.left, to="test")
-    with pytest.raises(gl.errors.BudgetError, match="a bounded L2 distance"):
+    with pytest.raises(gl.errors.BudgetError, match="bounded as L2"):
         grant.release(copies, DiscreteGaussian(20.0), what="x0")
 
 

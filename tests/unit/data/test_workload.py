@@ -359,14 +359,14 @@ def test_a_vector_that_is_longer_than_allowed_is_refused(vector, which, tmp_path
     vectors = [np.tile([LENGTH, 0], (size, 1)) for size in views.sizes]
     views.feature_products([(0, 1)], vectors, numbers=5)
     vectors[1][-1] = vector
-    with pytest.raises(ModelError, match="a feature vector is longer than 4096"):
+    with pytest.raises(ModelError, match="the Euclidean norm of a feature vector is above 4096"):
         views.feature_products([(0, 1)], vectors, numbers=5)
 
 
 def test_features_that_are_no_numbers_are_refused(tmp_path):
     table, _ = workload(tmp_path)
     views = whole_columns(table)
-    with np.errstate(invalid="ignore"), pytest.raises(ModelError, match="longer than"):
+    with np.errstate(invalid="ignore"), pytest.raises(ModelError, match="Euclidean norm"):
         views.feature_products([(0, 1)], [np.full((size, 1), np.nan) for size in views.sizes], numbers=2)
 
 

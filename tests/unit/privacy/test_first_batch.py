@@ -442,7 +442,7 @@ def test_opening_computes_the_price_again(tmp_path, percent):
         return change
 
     for change in (scaled("loss", 1 - 1e-6), scaled("loss", 0.5, [2]), scaled("std", 0.8), scaled("std", 1 - 1e-6)):
-        with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
+        with pytest.raises(LedgerError, match="records a smaller loss for its first batch"):
             Ledger.open(rewritten(path, change))
     more = Ledger.open(rewritten(path, scaled("std", 1.5)))
     assert more.guarantee().epsilon < table.ledger.guarantee().epsilon
@@ -457,14 +457,14 @@ def test_a_lowered_price_is_found_though_the_sum_is_within_the_budget(tmp_path):
         if number:
             content["loss"] *= 0.6
 
-    with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
+    with pytest.raises(LedgerError, match="records a smaller loss for its first batch"):
         Ledger.open(rewritten(table.ledger.path, change))
 
     def undeclared(number, content):
         if number:
             del content["together"]
 
-    with pytest.raises(LedgerError, match="states less than the loss of entry 1"):
+    with pytest.raises(LedgerError, match="records a smaller loss for entry 1"):
         Ledger.open(rewritten(table.ledger.path, undeclared))
 
 
@@ -478,7 +478,7 @@ def test_only_the_first_batch_may_be_priced_together(tmp_path):
             if number == 4:
                 content.update(changed)
 
-        with pytest.raises(LedgerError, match=r"entries after the first batch are marked|states less"):
+        with pytest.raises(LedgerError, match=r"entries after the first batch are marked|records a smaller loss"):
             Ledger.open(rewritten(table.ledger.path, change))
 
     def odd(number, content):
@@ -519,7 +519,7 @@ def test_a_record_that_is_no_gaussian_noise_is_not_priced_together(tmp_path):
             if number == 2:
                 content.update(changed)
 
-        with pytest.raises(LedgerError, match=r"states less than the loss of its first batch|was changed at entry 2"):
+        with pytest.raises(LedgerError, match=r"records a smaller loss for its first batch|was changed at entry 2"):
             Ledger.open(rewritten(table.ledger.path, change))
 
 
@@ -550,7 +550,7 @@ def test_a_batch_cut_short_without_its_seal_spends_all(tmp_path):
         assert ledger.guarantee().epsilon <= 1.0
         assert Ledger.open(path).entries == ledger.entries
     path.write_bytes(whole[: ends[1] + 1])  # a line was cut off whole: what is left of the batch states too little
-    with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
+    with pytest.raises(LedgerError, match="records a smaller loss for its first batch"):
         Ledger.open(path)
 
 
@@ -830,7 +830,7 @@ def test_opening_refuses_other_numbers_than_whole_ones_and_prices_them_again(tmp
         with pytest.raises(LedgerError, match="was changed at entry 2"):
             Ledger.open(numbers(wrong))
     assert Ledger.open(numbers(3)).entries == table.ledger.entries
-    with pytest.raises(LedgerError, match="states less than the loss of its first batch"):
+    with pytest.raises(LedgerError, match="records a smaller loss for its first batch"):
         Ledger.open(numbers(10**12))  # more numbers that may move need more noise
 
 

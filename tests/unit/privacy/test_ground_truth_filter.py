@@ -257,7 +257,7 @@ def test_such_a_ledger_is_found_again_as_it_was(tmp_path):
     assert again.summary()["budget"]["ground_truth"] == str(ASSUMED)
     assert "for the complete data" in str(again)
     assert "for the incomplete table" in str(again)
-    with pytest.raises(LedgerError, match="not 'ε = 1, δ = 0'"):
+    with pytest.raises(LedgerError, match="cannot be changed to 'ε = 1, δ = 0'"):
         Ledger.attach(table.ledger.path, table="letters", protect=gl.Rows(1), budget=Budget(1.0, 0))
 
 

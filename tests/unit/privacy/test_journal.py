@@ -358,10 +358,10 @@ def test_every_field_of_every_entry_is_compared(table, tmp_path):
         with gl.privacy.resumable(table.ledger, tmp_path / "run") as journal:
             table.ledger.grant(table.ledger.share("10%"), to="test")
             with pytest.raises(gl.errors.ReadError, match="with other requests"):
-                journal.charged_batch(entries, after=0)
+                journal.charged_batch(entries, entries_when_priced=0)
         assert name
     with gl.privacy.resumable(table.ledger, tmp_path / "run") as journal:
-        assert journal.charged_batch(mine, after=0) == [1, 2]
+        assert journal.charged_batch(mine, entries_when_priced=0) == [1, 2]
 
 
 def test_two_answers_for_one_entry_are_refused(table, tmp_path):

@@ -710,7 +710,7 @@ def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, n
         def less(number, content, factor=factor):
             content.update({"loss": content["loss"] * factor} if number else {})
 
-        with pytest.raises(LedgerError, match="states less than the loss of entry 1"):
+        with pytest.raises(LedgerError, match="records a smaller loss for entry 1"):
             Ledger.open(rewritten(path, less))
 
     def more(number, content):
@@ -722,8 +722,8 @@ def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, n
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"distance": {"L1": 5}}, "states less"),  # a Rows(5) table that was charged as if each person had one row
-        ({"mechanism": {"name": "DiscreteGaussian", "std": 0.5}}, "states less"),
+        ({"distance": {"L1": 5}}, "records a smaller loss"),  # a Rows(5) table that was charged as if each person had one row
+        ({"mechanism": {"name": "DiscreteGaussian", "std": 0.5}}, "records a smaller loss"),
         ({"mechanism": {"name": "DiscreteGaussian", "std": 0.0}}, "was changed"),
         ({"mechanism": {"name": "DiscreteGaussian", "sigma": 9.0}}, "was changed"),
         ({"mechanism": {"name": "DiscreteGaussian"}}, "was changed"),
@@ -762,7 +762,7 @@ def test_an_order_that_makes_the_entries_dearer_is_refused(table):
     def change(number, content):
         content.update({} if number else {"order": larger, "capacity": capacity})
 
-    with pytest.raises(LedgerError, match="states less"):
+    with pytest.raises(LedgerError, match="records a smaller loss"):
         Ledger.open(rewritten(table.ledger.path, change))
 
 
@@ -776,12 +776,12 @@ def test_lines_of_other_processes_are_computed_again_as_well(table):
     table.ledger.path.write_bytes(honest + forged.encode())
     seal_of(table.ledger.path).unlink()
     for _ in range(2):  # and nothing of it is kept
-        with pytest.raises(LedgerError, match="states less than the loss of entry 2"):
+        with pytest.raises(LedgerError, match="records a smaller loss for entry 2"):
             again.grant(again.share("1%"), to="test")
     assert len(again.entries) == 1
 
 
-@pytest.mark.parametrize(("change", "problem"), [({"loss": 1e-9}, "states less"), ({"together": True}, "marked")])
+@pytest.mark.parametrize(("change", "problem"), [({"loss": 1e-9}, "records a smaller loss"), ({"together": True}, "marked")])
 def test_entries_that_could_not_be_read_again_are_refused_before_they_are_written(table, change, problem, monkeypatch):
     spend(table, 10)
     files = table.ledger.path, seal_of(table.ledger.path)

@@ -176,7 +176,7 @@ def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
     ],
 )
 def test_a_distance_of_another_kind_is_refused_at_run_time_too(mechanism, distance):
-    with pytest.raises(BudgetError, match="this mechanism needs a value with a bounded"):
+    with pytest.raises(BudgetError, match="the mechanism needs a value whose distance is bounded"):
         mechanism(1.0).loss(distance, 2.0)
 
 

@@ -204,9 +204,9 @@ def test_constants_that_make_no_sense_are_refused(wrong):
 
 def test_other_distances_and_budgets_are_refused():
     for distance in (L1(1), L2(1), Rows(1)):
-        with pytest.raises(gl.errors.BudgetError, match="bounded Sampled distance"):
+        with pytest.raises(gl.errors.BudgetError, match="bounded as Sampled"):
             of_training(1.0).loss(distance, 8.0)
-        with pytest.raises(gl.errors.BudgetError, match="bounded Sampled distance"):
+        with pytest.raises(gl.errors.BudgetError, match="bounded as Sampled"):
             PrivateTraining.for_loss(gl.Loss(1.0, 8.0), distance, numbers=3, **SETTINGS)
     with pytest.raises(gl.errors.BudgetError, match="up to the Rényi order 16384, but"):
         of_training(1.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
@@ -530,10 +530,10 @@ def test_every_step_gets_its_noise_for_any_sample(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"std": 0.1}, "states less than the loss of entry 1"),
-        ({"rate": 0.9}, "states less than the loss of entry 1"),
-        ({"steps": 50}, "states less than the loss of entry 1"),
-        ({"numbers": 10**9}, "states less than the loss of entry 1"),
+        ({"std": 0.1}, "records a smaller loss for entry 1"),
+        ({"rate": 0.9}, "records a smaller loss for entry 1"),
+        ({"steps": 50}, "records a smaller loss for entry 1"),
+        ({"numbers": 10**9}, "records a smaller loss for entry 1"),
         ({"draws": 0}, "was changed at entry 1"),
         ({"clip": -1.0}, "was changed at entry 1"),
         ({"momentum": 0.9}, "was changed at entry 1"),

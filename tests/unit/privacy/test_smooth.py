@@ -84,11 +84,11 @@ def test_rows_of_one_person_add_up():
 
 
 def test_only_a_smooth_value_takes_this_noise():
-    with pytest.raises(BudgetError, match="bounded Smooth distance"):
+    with pytest.raises(BudgetError, match="bounded as Smooth"):
         SmoothCauchy.for_loss(Loss(1.0, PURE), L1(1))
-    with pytest.raises(BudgetError, match="bounded Smooth distance"):
+    with pytest.raises(BudgetError, match="bounded as Smooth"):
         SmoothCauchy(2.0, 1.0, 1.0).loss(L1(1), PURE)
-    with pytest.raises(BudgetError, match="bounded L1 distance"):
+    with pytest.raises(BudgetError, match="bounded as L1"):
         DiscreteLaplace(1.0).loss(ONE_ROW, PURE)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import gapless as gl
-from gapless.privacy.snapshot import GapDefinitions, check_rates_define_gaps_alike
+from gapless.privacy.snapshot import GapDefinitions, check_rates_use_these_gaps
 from gapless.testing.audit import letters_schema, private
 from gapless.types import GapRule
 
@@ -35,8 +35,8 @@ def test_unknown_columns_are_refused():
 
 
 def test_public_rates_hold_for_any_definition_of_a_gap():
-    check_rates_define_gaps_alike(None, {"age": EMPTY})
-    check_rates_define_gaps_alike(gl.MCAR({"age": 0.2}), {"age": MINUS})
+    check_rates_use_these_gaps(None, {"age": EMPTY})
+    check_rates_use_these_gaps(gl.MCAR({"age": 0.2}), {"age": MINUS})
 
 
 def test_a_snapshot_does_not_change_with_later_charges(tmp_path):

@@ -98,7 +98,7 @@ def test_more_of_anything_costs_more(kind, settings):
 def test_refusals(kind, settings):
     with pytest.raises(gl.errors.BudgetError, match="needs δ above 0, but this ledger has δ = 0"):
         kind(**settings, std=9.0).loss(Sampled(1), PURE)
-    with pytest.raises(gl.errors.BudgetError, match="this mechanism needs a value with a bounded Sampled distance"):
+    with pytest.raises(gl.errors.BudgetError, match="the mechanism needs a value whose distance is bounded as Sampled"):
         kind(**settings, std=9.0).loss(L1(1), 6.0)
     with pytest.raises(gl.errors.BudgetError, match="std = 0"):
         kind(**settings, std=0)

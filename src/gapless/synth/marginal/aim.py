@@ -103,7 +103,7 @@ class AIM(Synthesizer):
         budget = selection.prepare()
         if not selection.candidates:  # fewer than two columns have more than one cell
             selection.measure_columns(budget)
-            return selection.fit_final_model({"rounds": 0})
+            return selection.fit_final_model(settings={"rounds": 0})
         selection.notify("counting", 0, 1)
         selection.measure_columns(budget * COLUMNS_SHARE)
         if always:
@@ -113,7 +113,7 @@ class AIM(Synthesizer):
         if always:
             settings["always measured"] = len(always)
         limitations = _workload_limitations(tree, weights, chosen, self.cap_cells)
-        return selection.fit_final_model(settings, limitations=limitations)
+        return selection.fit_final_model(settings=settings, limitations=limitations)
 
     def _run_rounds(
         self, selection: MarginalSelection, weights: Mapping[Marginal, float], always: Sequence[Marginal]

@@ -25,14 +25,14 @@ class MST(Synthesizer):
        constraint between two rows (such as a functional dependency); and the number of rows, unless `missing` counts
        every row anyway.
     2. Choose pairs that connect the columns, one at a time, with the exponential mechanism and a third of the budget.
-       The score of a pair (a, b) is `Workload.conditional_misfit` against the model p of step 1: predict the pair as
-       count(a) p(b | a), take half the L1 distance to the observed counts, do the same with a and b exchanged, and take
-       the smaller of the two.
+       The score of a pair (a, b) says how badly the model p of step 1 describes the rows observed on both: predict
+       their counts as count(a) p(b | a), take half the L1 distance to the true counts, and do the same with
+       count(b) p(a | b). The score is the smaller distance (`Workload.conditional_misfit`).
     3. Measure the chosen pairs with all that is left: two-way marginals, with gap states if `missing` counts them.
 
     4. Fit a graphical model to all of this, and fill the gaps of the fitted distribution.
 
-    A pair whose columns are only missing together gets no high score: measuring it would not improve step 4.
+    If two columns are related only in which cells are missing, their score is low. Step 4 would gain nothing from them.
 
     Guarantee: the releases are one batch, at most d - 1 choices for d columns, and another batch. Each choice depends
     on the earlier ones, so they compose adaptively.
@@ -45,7 +45,7 @@ class MST(Synthesizer):
     """
 
     name = "mst"
-    keeps_measurements = True  # models store their noisy marginals, so that `FittedModel.copies` can be fitted to them
+    keeps_measurements = True  # `FittedModel.copies` fits further models to them, for confidence intervals
     cap_cells: int = 1_000_000
 
     def check(self, context: FitContext) -> None:
@@ -61,7 +61,7 @@ class MST(Synthesizer):
         spend = selection.prepare()  # treats gaps as `missing` says, and returns the loss that is left
         if not selection.candidates:  # fewer than two columns have more than one cell
             selection.measure_columns(spend)
-            return selection.fit_final_model({"pairs": 0})
+            return selection.fit_final_model(settings={"pairs": 0})
         selection.notify("counting", 0, 1)  # calls `progress`
         selection.measure_columns(spend / 3)  # step 1
         chosen = self._choose_tree(selection, spend / 3)  # step 2
@@ -76,7 +76,7 @@ class MST(Synthesizer):
                 f"{left_out} of {plural(len(chosen), 'chosen pair')} would have made the junction tree larger than "
                 f"{MAX_JUNCTION_TREE_CELLS:,} cells and {'was' if left_out == 1 else 'were'} not measured."
             )
-        return selection.fit_final_model({"pairs": len(tree)}, limitations=limitations)
+        return selection.fit_final_model(settings={"pairs": len(tree)}, limitations=limitations)
 
     @staticmethod
     def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:

@@ -98,11 +98,11 @@ class MarginalSelection(FitContext):
             cap_cells=MAX_JUNCTION_TREE_CELLS,
         )
 
-    def fit_final_model(self, settings: Mapping[str, str | int], *, limitations: Sequence[str] = ()) -> FittedModel:
+    def fit_final_model(self, *, settings: Mapping[str, str | int], limitations: Sequence[str] = ()) -> FittedModel:
         """Fit the final model from scratch, complete the gaps, and return it.
 
         Args:
-            settings: facts on the fit, by name.
+            settings: facts on the fit, by name, which the model only records.
             limitations: sentences on what the model could not represent.
         """
         learned = self.learn(GraphicalModel.kind, cap_cells=self.cap_cells)
