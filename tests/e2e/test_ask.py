@@ -31,8 +31,8 @@ may_be_missing = true
 OPTIONS = ("--schema", "people.toml", "--ledger", "p.ledger")
 NEW = (*OPTIONS, "--epsilon", 100, "--delta", 0)
 WEAK = (
-    "Warning: ε = 100 is above 10, A VERY WEAK PROMISE: odds about one person can shift by a factor of up to "
-    "e^ε = 10^44. It hardly protects by itself.\n"
+    "Warning: ε = 100 is above 10, A VERY WEAK PROMISE: one person can change the probability of a result by a factor "
+    "of up to e^ε = 10^44. It hardly protects by itself.\n"
 )
 
 

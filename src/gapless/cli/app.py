@@ -517,8 +517,8 @@ def _out_of_schema(column: ColumnCheck) -> str:
     lost = "refused" if column.refused else "gap"
     problems = [
         (column.empty, "empty, but may_be_missing is not true → refused"),
-        (column.unreadable, f"not a value → {lost}"),
-        (column.outside - column.unreadable, f"outside → {column.rule}"),
+        (column.unreadable, f"not a value of the schema → {lost}"),
+        (column.outside - column.unreadable, f"outside the bounds → {column.rule}"),
     ]
     summary = "; ".join(f"{count} {what}" for count, what in problems if count)
     examples = ", ".join(repr(cell if len(cell) <= 30 else cell[:29] + "…") for cell in column.examples)

@@ -40,7 +40,8 @@ Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Where to count rows: memory, disk, duckdb, sql or spark. Default: in place; a file in memory.",
+        help="Where to count rows: memory, disk, duckdb, sql or spark. By default files are read into memory, and a "
+        "database counts its own rows.",
         show_default=False,
     ),
 ]

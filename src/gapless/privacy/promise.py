@@ -215,14 +215,15 @@ def cautions(epsilon: float, delta: float, *, expected_rows: int | None = None) 
     >>> cautions(1.0, 1e-6)
     []
     >>> print(*cautions(3.0, 1e-6))
-    ε = 3 is above 1: odds about one person can shift by a factor of up to e^ε = 20.09. Weigh whether that is enough.
+    ε = 3 is above 1: one person can change the probability of a result by a factor of up to e^ε = 20.09. Consider a \
+smaller ε.
     """
     found = []
     if math.isfinite(epsilon) and epsilon > HIGH_EPSILON:
-        odds = f"odds about one person can shift by a factor of up to e^ε = {factor(epsilon)}"
-        limit, advice = "1", f": {odds}. Weigh whether that is enough."
+        change = f"one person can change the probability of a result by a factor of up to e^ε = {factor(epsilon)}"
+        limit, advice = "1", f": {change}. Consider a smaller ε."
         if epsilon > VERY_HIGH_EPSILON:
-            limit, advice = "10", f", A VERY WEAK PROMISE: {odds}. It hardly protects by itself."
+            limit, advice = "10", f", A VERY WEAK PROMISE: {change}. It hardly protects by itself."
         found.append(f"ε = {format_rounded_up(epsilon)} is above {limit}{advice}")
     rows = expected_rows or USUAL_ROWS
     if delta * rows * CLEARLY > 1 + 1e-9:
@@ -283,8 +284,8 @@ def text(ledger: Ledger) -> str:
         f"Ledger of '{ledger.table}': ε = {format_rounded_up(ledger.budget.epsilon)}, "
         f"δ = {format_rounded_up(delta)}{budget_scope}, protecting {ledger.protect}",
         f"  spent {used:.2f}%, left {left:.2f}%",
-        f"  All entries so far amount to ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}. "
-        "This is a guarantee if spending did not depend on earlier answers.",
+        f"  All entries so far amount to ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}, "
+        "if all of them were chosen before any answer was seen.",
     ]
     lines += [f"  {note}" for note in (pricing_note(ledger),) if note]
     lines += [f"  {caution}" for caution in ledger.cautions()]
@@ -310,7 +311,7 @@ def pricing_note(ledger: Ledger) -> str | None:
         return f"The first entry is priced by its exact total: {share} of the budget, in place of {alone} by its loss."
     return (
         f"The first {len(batch.parts)} entries were fixed in advance and are priced together, by their exact "
-        f"total: {share} of the budget, while one by one they would cost {alone}."
+        f"total: {share} of the budget" + ("." if share == alone else f", while one by one they would cost {alone}.")
     )
 
 

@@ -268,7 +268,7 @@ class LedgerSnapshot:
             found = [(self.header.budget.epsilon, "the budget's filter for the complete table")]
         else:
             found = [*self._epsilons_over_gap_patterns(assumption, incomplete.epsilon)]
-        found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
+        found.append((incomplete.epsilon, "that of the incomplete table; these gaps give no better one"))
         epsilon, basis = min(found, key=lambda figure: figure[0])
         delta = self.header.budget.delta + assumption.failure
         return GroundTruth(incomplete, stated, epsilon, delta, basis, rules, realised)

@@ -33,7 +33,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
     except ValueError as error:
         raise SchemaError(
             f"{where} is not valid TOML: {error}",
-            hint="correct the line that is named here, or pass a schema file if this is none",
+            hint="correct the line that is named here, write each key and section only once, or pass a schema file",
         ) from None
 
 

@@ -455,9 +455,8 @@ class FitContext:
             limitations = [*limitations, f"Further from the model than noise explains: {unexplained}."]
         bins = {}
         if self.within_bin_counts:
-            bins["bins"] = (
-                f"learned for {plural(len(self.within_bin_counts), 'column')}, with {BINS_SHARE:.0%} of the budget"
-            )
+            columns = plural(len(self.within_bin_counts), "column")
+            bins["bins"] = f"learned for {columns}, with {BINS_SHARE:.0%} of what this fit spent"
         facts = Facts(
             method=self._method,
             guarantee=self.table.ledger.guarantee(),

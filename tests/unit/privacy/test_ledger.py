@@ -722,7 +722,10 @@ def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, n
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"distance": {"L1": 5}}, "records a smaller loss"),  # a Rows(5) table that was charged as if each person had one row
+        (
+            {"distance": {"L1": 5}},
+            "records a smaller loss",
+        ),  # a Rows(5) table that was charged as if each person had one row
         ({"mechanism": {"name": "DiscreteGaussian", "std": 0.5}}, "records a smaller loss"),
         ({"mechanism": {"name": "DiscreteGaussian", "std": 0.0}}, "was changed"),
         ({"mechanism": {"name": "DiscreteGaussian", "sigma": 9.0}}, "was changed"),
@@ -781,7 +784,9 @@ def test_lines_of_other_processes_are_computed_again_as_well(table):
     assert len(again.entries) == 1
 
 
-@pytest.mark.parametrize(("change", "problem"), [({"loss": 1e-9}, "records a smaller loss"), ({"together": True}, "marked")])
+@pytest.mark.parametrize(
+    ("change", "problem"), [({"loss": 1e-9}, "records a smaller loss"), ({"together": True}, "marked")]
+)
 def test_entries_that_could_not_be_read_again_are_refused_before_they_are_written(table, change, problem, monkeypatch):
     spend(table, 10)
     files = table.ledger.path, seal_of(table.ledger.path)

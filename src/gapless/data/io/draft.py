@@ -278,7 +278,9 @@ def _numeric(seen: _ObservedColumn, numbers: list[float], texts: set[str], commo
     if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
         levels = sorted(map(int, numbers))
         if len(levels) > 2:
-            seen.remarks.append('numbers taken for levels without order; if they count or measure, kind = "integer"')
+            seen.remarks.append(
+                'its numbers were taken as codes without order; write kind = "integer" if they count or measure'
+            )
         return Categorical(name, levels if set(map(str, levels)) == names else sorted(names), **common)
     if lower == upper:
         return Categorical(name, sorted(names), **common)

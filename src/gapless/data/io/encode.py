@@ -191,14 +191,15 @@ def check_names(names: list[str], schema: Schema) -> None:
     present, known = set(names), {*schema.names, *schema.ignore}
     lacking = [name for name in schema.names if name not in present]
     if len(lacking) == len(schema.names):  # the first line may be a row of data: the error does not quote it
-        hint = f"write a header line with: {listing(schema.names)}"
+        hint = f"check that data and schema belong together, or write a header line with: {listing(schema.names)}"
         raise SchemaError("the data have none of the schema's columns", hint=hint)
     if lacking:
         wrong = f"the data have no column {listing(map(repr, lacking))}"
         raise SchemaError(wrong, hint=f"write a name that is in the data into the schema: {nearest(lacking[0], names)}")
     if unknown := [name for name in names if name not in known]:
         declare = f"declare [column.{toml.key(unknown[0])}], or " if unknown[0] else ""
-        hint = f"{declare}write ignore = [{toml.quoted(unknown[0])}] below [table] to leave the column out"
+        left_out = ", ".join(map(toml.quoted, [*schema.ignore, *unknown]))
+        hint = f"{declare}write ignore = [{left_out}] below [table] to leave out what is not declared"
         raise SchemaError(
             f"the data have columns that the schema does not have: {listing(map(repr, unknown))}", hint=hint
         )

@@ -210,7 +210,7 @@ def _refused(file: DataFile, owner: RegisterEntry, place: Path) -> LedgerError:
     """
     folder = file.real_path.parent
     same = "" if owner.name == file.real_path.name else f" is the same file as {owner.name}, which"
-    others = f"only if {file.given_path} now holds different people, save it under a new name"
+    others = f"if {file.given_path} now holds other people than before, and only then, save it under a new name"
     lines = f"remove the lines that name {json.dumps(owner.name)} in {folder / REGISTER}"
     covered = f"{file.given_path}{same} is covered by the ledger"
     found = _find(owner, folder)

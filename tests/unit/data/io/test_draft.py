@@ -127,7 +127,7 @@ def test_a_word_on_numbers_that_are_drafted_as_levels():
     draft = gl.data.draft_schema(frame)
     assert {column.name for column in draft.schema.columns if column.kind == "categorical"} == {"educ", "flag", "year"}
     assert draft.remarks == {
-        "educ": 'numbers taken for levels without order; if they count or measure, kind = "integer"'
+        "educ": 'its numbers were taken as codes without order; write kind = "integer" if they count or measure'
     }
 
 
@@ -165,7 +165,7 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
     assert draft.remarks == {
         "age": "999: taken for a gap",
         "hours": "-8: taken for a gap",
-        "grade": 'numbers taken for levels without order; if they count or measure, kind = "integer"; '
+        "grade": 'its numbers were taken as codes without order; write kind = "integer" if they count or measure; '
         "9 looks like a code for a gap: missing = [9]?",
         "count": "99: taken for a gap",
         "one": "-1 looks like a code for a gap: missing = [-1]?",

@@ -70,8 +70,8 @@ def test_a_file_that_was_paid_for_takes_no_second_ledger_by_a_pattern(big, engin
         "second budget for the same rows"
     )
     assert error.value.hint == (
-        f'pass ledger="{big}/2024.ledger"; only if {big}/2024.{ending} now holds different people, '
-        "save it under a new name"
+        f'pass ledger="{big}/2024.ledger"; if {big}/2024.{ending} now holds other people than before, '
+        "and only then, save it under a new name"
     )
     assert not (big.parent / "big.ledger").exists()
     assert spent(big / "2024.ledger") == 1
@@ -210,7 +210,8 @@ def test_an_inode_that_was_used_again_is_refused_with_a_way_out_that_works(big):
     pay(read(big / "2024.csv"))
     (big / "2024.csv").rename(big / "others.csv")  # as if 2024.csv was deleted and others.csv got its inode
     with pytest.raises(
-        gl.errors.LedgerError, match=r"if .*others\.csv now holds different people, save it under a new name"
+        gl.errors.LedgerError,
+        match=r"if .*others\.csv now holds other people than before, and only then, save it under a new name",
     ):
         read(big / "others.csv")
     shutil.copy(big / "others.csv", big / "visits.csv")
@@ -265,7 +266,7 @@ def test_a_ledger_that_is_gone_is_not_replaced(big):
     assert error.value.message == f"{big}/2024.csv is covered by the ledger {big}/2024.ledger, which is gone"
     assert error.value.hint == (
         f"pass its path as ledger= if it was moved, or restore it and its .seal from a backup; "
-        f"only if {big}/2024.csv now holds different people, save it under a new name; "
+        f"if {big}/2024.csv now holds other people than before, and only then, save it under a new name; "
         "only if nothing that was released under it was ever shared, remove "
         f'the lines that name "2024.csv" in {big}/{REGISTER}'
     )
