@@ -16,6 +16,7 @@ import gapless as gl
 from gapless.privacy.journal import Journal
 from gapless.publish.folder import JOURNAL, model_of
 from helpers.read_and_release import read_and_release, read_and_save
+from helpers.repeatable_noise import repeatable_noise
 
 SCHEMA = gl.Schema("people", [gl.Categorical(f"x{c}", ["a", "b", "c"], may_be_missing=True) for c in range(4)])
 
@@ -50,9 +51,9 @@ if moment == "while rows are counted":
 if moment == "after an answer":
     Journal.write_answers = die("after", Journal.write_answers)
 schema = gl.Schema.read(folder + "/people.toml")
-with repeatable_noise(3):
+with repeatable_noise(int(sys.argv[6])):
     table = gl.read(folder + "/people/*.parquet", schema, protect=gl.Rows(1), budget=gl.Budget(2.0, 1e-6))
-    release = gl.release(table, folder + "/release", spend=table.ledger.left, method="aim", rows=200, seed=1,
+    release = gl.release(table, folder + "/release", spend=table.ledger.left, method=sys.argv[5], rows=200, seed=1,
                          notify=print)
 print("done", release.taken_up)
 """
@@ -69,10 +70,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(folder, moment="", turn=-1):
+def run(folder, moment="", turn=-1, method="aim", noise=3):
     tests = str(Path(__file__).parents[1])
     return subprocess.run(
-        [sys.executable, "-c", CHILD, str(folder), moment, str(turn), tests],
+        [sys.executable, "-c", CHILD, str(folder), moment, str(turn), tests, method, str(noise)],
         capture_output=True,
         text=True,
         check=False,
@@ -87,7 +88,7 @@ def written(folder):
 
 def copy_of(folder, other):
     """The same table in another folder."""
-    (other / "people.toml").write_text(SCHEMA.to_toml())
+    (other / "people.toml").write_bytes((folder / "people.toml").read_bytes())
     (other / "people").mkdir()
     for path in (folder / "people").iterdir():
         (other / "people" / path.name).write_bytes(path.read_bytes())
@@ -139,6 +140,68 @@ def test_killed_at_every_step_it_pays_once_and_ends_as_if_it_had_not_been(most, 
         assert (folder / "release" / name).read_bytes() == (whole / "release" / name).read_bytes()
     assert charged(folder) == charged(whole)
     assert not (folder / "release" / JOURNAL).exists()
+
+
+STAGES = ("bin_hierarchy", "tables", "products")  # what `Factors` releases, in turn, after one charge
+
+
+@pytest.fixture
+def incomes(folder):
+    """The same table with a column whose bins are learned."""
+    schema = gl.Schema("people", [*SCHEMA.columns, gl.Integer("income", bounds=(0, 9999), bins="learned")])
+    (folder / "people.toml").write_text(schema.to_toml())
+    rng = np.random.default_rng(5)
+    for path in (folder / "people").iterdir():
+        frame = pl.read_parquet(path)
+        frame.with_columns(income=rng.integers(0, 9999, frame.height)).write_parquet(path)
+    return folder
+
+
+def kept_stages(model, other):
+    """Which stages of two fits of factors released the same numbers."""
+    for stage in STAGES:
+        tables = zip(getattr(model.measurements, stage), getattr(other.measurements, stage), strict=True)
+        (same,) = {np.array_equal(first.counts, second.counts) for first, second in tables}
+        if same:
+            yield stage
+
+
+@pytest.mark.parametrize("stage", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_factors_stopped_between_their_stages_keep_the_noise_of_those_before(stage, incomes, tmp_path_factory):
+    """The resumed run has other noise: what it drew again would differ from the run that was not stopped."""
+    whole = copy_of(incomes, tmp_path_factory.mktemp("whole"))
+    schema = gl.Schema.read(incomes / "people.toml")
+    call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "method": "factors"}
+    write, turns = Journal.write_answers, iter(range(10**6))
+
+    def stop(journal, answers):
+        write(journal, answers)
+        if next(turns) == stage:
+            raise KeyboardInterrupt
+
+    with repeatable_noise(3):
+        read_and_save(whole / "people/*.parquet", schema, whole / "people.model", **call)
+        with mock.patch.object(Journal, "write_answers", stop), pytest.raises(KeyboardInterrupt):
+            read_and_save(incomes / "people/*.parquet", schema, incomes / "people.model", **call)
+    with repeatable_noise(4):
+        read_and_save(incomes / "people/*.parquet", schema, incomes / "people.model", **call)
+    assert charged(incomes) == charged(whole)
+    models = [gl.load(path / "people.model") for path in (incomes, whole)]
+    assert list(kept_stages(*models)) == list(STAGES[: stage + 1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 1])
+def test_factors_killed_between_their_stages_end_as_if_they_had_not_been(stage, incomes, tmp_path_factory):
+    whole = copy_of(incomes, tmp_path_factory.mktemp("whole"))
+    assert "done" in run(whole, method="factors").stdout
+    killed = run(incomes, "after an answer", stage, method="factors")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = run(incomes, method="factors", noise=4)
+    assert "resumes from there and does not pay for them again" in again.stdout, again.stderr
+    assert charged(incomes) == charged(whole)
+    models = [gl.load(path / "release" / "synthetic.model") for path in (incomes, whole)]
+    assert list(kept_stages(*models)) == list(STAGES[: stage + 1])
 
 
 def test_another_call_is_not_taken_for_the_one_that_was_killed(folder):

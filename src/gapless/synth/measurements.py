@@ -38,7 +38,15 @@ from gapless.synth.marginal.bayesian_network import (
     fit_tables,
     joint_start_size,
 )
-from gapless.synth.marginal.factors_fit import GAP_RIDGE, ColumnTarget, FactorsFit, WarmStart, fit_factors, ridge_for
+from gapless.synth.marginal.factors_fit import (
+    GAP_RIDGE,
+    ColumnTarget,
+    FactorsFit,
+    WarmStart,
+    few_combinations,
+    fit_factors,
+    ridge_for,
+)
 from gapless.synth.marginal.features import FeatureMap, mean_features, value_order
 from gapless.synth.marginal.mixture_fit import fit_mixture
 from gapless.synth.marginal.mixture_model import MixtureModel
@@ -614,11 +622,11 @@ def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) 
         observed = [column.features[: column.values] for column in columns]
         return MixtureModel([cells.T for cells in found.values], features=observed)
 
-    zeros = [rule for rule in forbidden if len(rule.columns) == 2]
+    zeros = [rule for rule in forbidden if len(rule.columns) > 1]
     found = fit(zeros, options.start and options.start.end)
     filled = model(found)
-    if pairs := [rule for rule in between if len(rule.columns) == 2]:
-        zeros += [rule.forbidden_cells(filled.marginal(rule.columns)) for rule in pairs]
+    if chosen := [rule for rule in between if few_combinations(rule.sizes)]:
+        zeros += [rule.forbidden_cells(filled.marginal(rule.columns)) for rule in chosen]
         found = fit(zeros, found.end)
         filled = model(found)
     maps = [column.features for column in columns]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gapless.constraints.forbidden import columns_of_constraints
 from gapless.data import PrivateTable
 from gapless.data.workload import PRODUCT_LENGTH, Views, planned_counts, planned_products
 from gapless.errors import Hint, ModelError
@@ -201,9 +202,19 @@ class FactorsContext(FitContext):
             positive_shares(tables[c], total) if c in tables else np.full(size, 1 / size)
             for c, size in enumerate(self.sizes)
         ]
-        groups = bins_for_noise(total, noise_std)
+        usual = bins_for_noise(total, noise_std)
+        # A rule between rows says which values go together: groups of several values could not tell.
+        _, between = columns_of_constraints(self.schema, self.within_bin_counts)
+        named = {c for columns in between for c in columns if self.schema.columns[c].values_size <= MOST_BINS}
         return [
-            feature_map(self.schema, c, shares[c], self.within_bin_counts, groups=groups, group_share=GROUP_SHARE)
+            feature_map(
+                self.schema,
+                c,
+                shares[c],
+                self.within_bin_counts,
+                groups=None if c in named else usual,
+                group_share=GROUP_SHARE,
+            )
             for c in range(len(self.sizes))
         ]
 

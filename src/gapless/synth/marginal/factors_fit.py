@@ -16,7 +16,8 @@ Fit. L-BFGS minimises over b, the logits of gap rates and the loadings :math:`\L
 
 where y are released values as shares of all rows, s their noise, f the features of a cell (`gapless.data.products`),
 and p the one-way marginals of the model. All expectations are blocks of one matrix product over components.
-Forbidden combinations of two columns are targets 0 with a high weight, at the resolution of cells.
+Forbidden combinations of two or more columns are targets 0 with a high weight. Cells that forbid the same are merged,
+so a rule such as "nobody under 22 is a husband with a high income" is one target: its whole probability.
 
 The ridge on u is the only prior. Loadings are :math:`\Lambda_i = u_i \sqrt{1 + \lVert u_i \rVert^2}`. They grow faster
 than u, so that the ridge hardly shrinks correlations near 1. A ridge on loadings is a nuclear-norm penalty: it removes
@@ -30,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +52,7 @@ GAP_RIDGE = 300.0  # a weaker one makes components that are always or never miss
 LARGEST_SCORE = 2.5  # of normal scores, so that tilts stay bounded
 LEVEL_TILT = 2.0  # the tilt of one value, about as long as a normal score
 ZERO_WEIGHT = 100.0  # of a forbidden combination, relative to the most precise product
+ZERO_CELLS = 1 << 14  # most combinations of all merged columns but the smallest of a forbidden table in the fit
 _LEAST = 1e-9  # share, in logarithms
 
 Zeros = Sequence[tuple[Marginal, NDArray[np.bool_]]]
@@ -176,8 +179,8 @@ def fit_factors(
         products: for each pair of columns the released feature products as shares of all rows, and their noise.
         ridge: of the loadings of values.
         gap_ridge: of the loadings of gap rates.
-        zeros: forbidden combinations: two columns, and a table of observed cells that is true where no row may be. They
-            become targets with high weight, so their probability is small but not zero.
+        zeros: forbidden combinations: some columns, and a table of observed cells that is true where no row may be.
+            They become targets with high weight, so their probability is small but not zero.
         start: the end of an earlier fit of similar values.
         seed: of the latent points and the start; the same released values always give the same model.
     """
@@ -230,7 +233,8 @@ class _Problem:
             block = self.features[a], self.features[b]
             self.target[block], self.weight[block] = y, noise_std**-2.0
             self.target[block[::-1]], self.weight[block[::-1]] = y.T, noise_std**-2.0
-        self.zeros = [(a, b, table.astype(np.float32)) for (a, b), table in zeros]
+        merged = ((columns, *merge_cells(table)) for columns, table in zeros)
+        self.zeros = [zero for zero in merged if few_combinations(zero[2].shape)]
         self.zero_weight = np.float32(ZERO_WEIGHT * max(1.0, float(self.weight.max(initial=0.0))))
         penalty = [ridge * column.ridge_factors for column in columns]
         self.first_penalty = np.concatenate([*penalty, np.full(self.rows - many_tilts, gap_ridge)])[:, None]
@@ -315,13 +319,17 @@ class _Problem:
 
     def _zeros_loss(self, values: Sequence[Singles]) -> tuple[float, dict[int, Singles]]:
         """The loss of forbidden combinations, and its gradient in the probabilities of values, by column."""
-        loss, gradients = 0.0, dict[int, Singles]()
-        for a, b, table in self.zeros:
-            joint = table * (values[a] @ values[b].T / np.float32(self.components))
+        loss, gradients, many = 0.0, dict[int, Singles](), np.float32(self.components)
+        for columns, groups, table in self.zeros:
+            merged = [group @ values[column] for column, group in zip(columns, groups, strict=True)]
+            joint = table * (merged[0] @ _joint(merged[1:], self.components).T / many).reshape(table.shape)
             loss += float(self.zero_weight) * float((joint * joint).sum(dtype=np.float64)) / 2
-            force = self.zero_weight / np.float32(self.components) * joint
-            for here, there, pull in ((a, b, force), (b, a, force.T)):
-                gradients[here] = gradients.get(here, np.float32(0)) + pull @ values[there]
+            force = self.zero_weight / many * joint
+            for axis, column in enumerate(columns):
+                others = _joint([*merged[:axis], *merged[axis + 1 :]], self.components)
+                pull = np.moveaxis(force, axis, 0).reshape(len(merged[axis]), -1) @ others
+                gradient: Singles = np.asarray(groups[axis].T @ pull, dtype=np.float32)
+                gradients[column] = gradients.get(column, np.float32(0)) + gradient
         return loss, gradients
 
     def minimise(self, x: Floats, steps: int) -> Floats:
@@ -350,6 +358,34 @@ def normal_points(components: int, rank: int, rng: np.random.Generator) -> Singl
     values, vectors = np.linalg.eigh(points @ points.T / components)
     whitened: Singles = ((vectors / np.sqrt(values)) @ vectors.T @ points).astype(np.float32)
     return whitened
+
+
+def merge_cells(table: NDArray[np.bool_]) -> tuple[list[Singles], Singles]:
+    """Merge the cells of each axis of a table of forbidden combinations that forbid the same.
+
+    Returns:
+        For each axis groups × cells: 1 for the cells of a group; and the smaller table.
+    """
+    groups = []
+    for axis in range(table.ndim):
+        slices = np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1)
+        _, first, code = np.unique(slices, axis=0, return_index=True, return_inverse=True)
+        groups.append((np.arange(len(first))[:, None] == code.reshape(-1)).astype(np.float32))
+        table = table.take(first, axis=axis)
+    return groups, table.astype(np.float32)
+
+
+def few_combinations(sizes: Sequence[int]) -> bool:
+    """Whether a table of forbidden combinations of merged cells is small enough for a fit."""
+    return prod(sizes) <= ZERO_CELLS * min(sizes)
+
+
+def _joint(columns: Sequence[Singles], components: int) -> Singles:
+    """The probabilities of all combinations of some columns, in each component: combinations × components."""
+    joint = np.ones((1, components), dtype=np.float32)
+    for cells in columns:
+        joint = (joint[:, None] * cells).reshape(-1, components)
+    return joint
 
 
 def _spans(sizes: Sequence[int]) -> list[slice]:

@@ -98,7 +98,13 @@ def finest_shares(
 
 
 def feature_map(
-    schema: Schema, place: int, shares: Floats, cell_counts: Mapping[str, Floats], *, groups: int, group_share: float
+    schema: Schema,
+    place: int,
+    shares: Floats,
+    cell_counts: Mapping[str, Floats],
+    *,
+    groups: int | None,
+    group_share: float,
 ) -> FeatureMap:
     """The features of a column, from released shares of its cells.
 
@@ -107,7 +113,7 @@ def feature_map(
         place: of the column.
         shares: of each cell of the schema; all positive.
         cell_counts: released counts of the finest cells, by column.
-        groups: how many groups an ordered column has, at most.
+        groups: how many groups an ordered column has, at most; None for a group of each value.
         group_share: a; of the squared length of a vector that is for groups.
     """
     column = schema.columns[place]
@@ -123,7 +129,7 @@ def feature_map(
     grouped = np.empty(0, dtype=np.int64)
     if group_share > 0:
         bin_ranks = mid_ranks(shares[: column.values_size], order)
-        _, grouped = np.unique(np.floor(bin_ranks * groups), return_inverse=True)
+        _, grouped = np.unique(order if groups is None else np.floor(bin_ranks * groups), return_inverse=True)
         parts.append(np.sqrt(group_share) * np.eye(int(grouped.max()) + 1)[grouped[cells[:values]]])
     smooth = np.trunc(FEATURE_LENGTH * np.hstack(parts)).astype(np.int64)
     others = len(shares) - column.values_size

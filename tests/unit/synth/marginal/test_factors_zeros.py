@@ -7,7 +7,7 @@ import pytest
 import gapless as gl
 from gapless.schema import Constraint
 from gapless.synth.marginal import factors_fit
-from gapless.synth.marginal.factors_fit import ColumnTarget, fit_factors
+from gapless.synth.marginal.factors_fit import ColumnTarget, fit_factors, merge_cells
 from gapless.testing.audit import private
 
 NEVER = Constraint("t1.age <= 14 and t1.married == 'yes'")
@@ -17,7 +17,7 @@ ONLY = Constraint("t1.job == 'other'")
 def problem(zeros, components=16):
     rng = np.random.default_rng(1)
     columns = []
-    for cells, gaps, order in ((4, 1, np.arange(3)), (3, 0, None)):
+    for cells, gaps, order in ((4, 1, np.arange(3)), (3, 0, None), (2, 0, None)):
         shares = rng.dirichlet(np.ones(cells))
         columns.append(ColumnTarget(shares, np.full(cells, 0.05), np.eye(cells), gaps=gaps, order=order))
     products = {(0, 1): (rng.random((4, 3)) / 12, 0.05)}
@@ -28,7 +28,8 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch):
     """Central differences, in double precision: a component wrong by 1 % of the largest would show."""
     monkeypatch.setattr(np, "float32", np.float64)
     table = np.array([[True, False, False], [False, True, True], [False, False, False]])
-    for zeros in ([], [((0, 1), table)]):
+    alone, three = np.array([False, True]), table[:, :, None] & np.array([True, False])
+    for zeros in ([], [((0, 1), table)], [((2,), alone), ((0, 1, 2), three)]):
         found = problem(zeros)
         found.tilts, found.maps = ([part.astype(float) for part in parts] for parts in (found.tilts, found.maps))
         x = found.start + 0.3 * np.random.default_rng(2).standard_normal(len(found.start))
@@ -45,6 +46,36 @@ def test_forbidden_combinations_have_hardly_any_probability():
     for zeros, least, most in (([], 0.2, 0.3), ([((0, 1), table)], 0.0, 0.01)):
         first, second = fit_factors([column, column], products, ridge=1.0, zeros=zeros).values
         assert least <= (first @ second.T / first.shape[1])[0, 0] <= most
+
+
+def test_forbidden_combinations_of_three_columns_have_hardly_any_probability():
+    """Each pair of these columns may have any values, so only a target for all three can tell."""
+    table = np.zeros((2, 2, 2), dtype=bool)
+    table[0, 0, 0] = True
+    column = ColumnTarget(np.full(2, 0.5), np.full(2, 0.01), np.eye(2), gaps=0)
+    products = {pair: (np.full((2, 2), 0.25), 0.01) for pair in ((0, 1), (0, 2), (1, 2))}
+    for zeros, least, most in (([], 0.1, 0.15), ([((0, 1, 2), table)], 0.0, 0.01)):
+        first, second, third = fit_factors([column] * 3, products, ridge=1.0, zeros=zeros).values
+        assert least <= (first[0] * second[0] * third[0]).mean() <= most
+
+
+def test_cells_that_forbid_the_same_are_merged():
+    rng = np.random.default_rng(5)
+    for shape in ((6, 4), (5, 3, 4)):
+        table = (rng.random([2] * len(shape)) < 0.5)[np.ix_(*(rng.integers(0, 2, size) for size in shape))]
+        groups, small = merge_cells(table)
+        assert max(small.shape) <= 2
+        found = small
+        for axis, group in enumerate(groups):
+            assert (group.sum(axis=0) == 1).all()
+            found = np.moveaxis(np.tensordot(group.T, found, axes=(1, axis)), 0, axis)
+        assert (found == table).all()
+
+
+def test_tables_of_too_many_combinations_stay_out_of_the_fit(monkeypatch):
+    monkeypatch.setattr(factors_fit, "ZERO_CELLS", 8)
+    few, many = np.eye(8, 3, dtype=bool), np.eye(9, 10, dtype=bool)
+    assert [problem([((0, 1), table)]).zeros == [] for table in (few, many)] == [False, True]
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +108,25 @@ def test_rules_are_fitted_and_not_only_enforced_in_the_rows(people, tmp_path):
     assert broken[0] < 0.005
     assert broken[0] < broken[1]
     assert model.filled.marginal([2])[2] < 1e-3
+
+
+DEPENDENCY = Constraint("t1.school == t2.school and t1.years != t2.years")
+
+
+def test_a_rule_between_rows_gives_each_value_a_group(tmp_path):
+    """Groups of several values could not say how many years each school has."""
+    school = np.arange(2000) % 20
+    frame = pl.DataFrame({"school": [f"level {code}" for code in school], "years": school})
+    columns = [
+        gl.Categorical("school", [f"level {code}" for code in range(20)]),
+        gl.Integer("years", bounds=(0, 19), edges=list(range(21))),
+    ]
+    groups = []
+    for rules in ([], [DEPENDENCY]):
+        table = private(frame, gl.Schema("t", columns, constraints=rules), tmp_path, budget=gl.Budget(2.0, 1e-6))
+        model = gl.synth.Factors().fit(table, spend=table.ledger.left)
+        groups.append(model.measurements.features[1].groups.max() + 1)
+    assert groups[0] < groups[1] == 20
+    rows = model.sample(2000, seed=0).to_polars()
+    right = rows.filter(pl.col("school") == pl.format("level {}", "years"))
+    assert right.height > 0.9 * rows.height
