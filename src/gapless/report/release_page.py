@@ -201,7 +201,7 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
             ),
             section(
                 "Noise, column by column",
-                tag("p", _NOISE_EXPLAINED),
+                tag("p", _NOISE_EXPLAINED + ("" if _by_features(model) else _SMALLER_CELLS)),
                 tag("div", table(head, rows, right=range(1, 7)), class_="wide"),
             ),
         ]
@@ -210,8 +210,14 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
 
 _NOISE_EXPLAINED = (
     "Noise: ±1.96 standard deviations of the noise that was added to each count. 19 of 20 counts are within this "
-    "range. The noisiest columns come first. Tables of two columns are noisier, because their cells are smaller."
+    "range. The noisiest columns come first."
 )
+_SMALLER_CELLS = " Tables of two columns are noisier, because their cells are smaller."
+
+
+def _by_features(model: FittedModel) -> bool:
+    """Return whether pairs of columns were measured by products of features, not by tables."""
+    return model.measurements is not None and bool(model.measurements.products)
 
 
 def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
@@ -225,10 +231,13 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
     blind = [column for column in columns if column.column.name not in model.within_bin_counts]
     crowded = [column.column.name for column in blind if crowded_bin(column.column, column.shares) is not None]
     pairs = math.comb(many, 2)
+    by_features = ": of two ordered columns how their ranks and groups of values go together" * _by_features(model)
     did = [
         f"{len(columns) - len(alone)} of {plural(len(columns), 'column')} by themselves."
         + (f" The others have one cell, or are derived from sets of columns: {listing(alone)}." if alone else ""),
-        f"{len(together)} of {plural(pairs, 'pair')} of columns together (structure.svg)." if pairs else "",
+        f"{len(together)} of {plural(pairs, 'pair')} of columns together (structure.svg){by_features}."
+        if pairs
+        else "",
         f"How values lie inside the bins of {listing(model.within_bin_counts)}: bins were cut from that."
         if model.within_bin_counts
         else "",
@@ -242,7 +251,7 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         + (", except for the columns named above." if model.within_bin_counts else ".")
         + (f" One bin has most of the rows: {listing(crowded)}." if crowded else ""),
         "" if model.gapped is not None or not any(c.gaps for c in model.schema.columns) else "Which cells are missing.",
-        "Values that were missing and are filled here. They were sampled from the model; no noise level covers this."
+        "Values that were missing. Where they are filled, they were sampled from the model; no noise level covers this."
         if any(column.gaps for column in model.schema.columns)
         else "",
         *model.facts.limitations,
@@ -283,6 +292,11 @@ def _columns(columns: Sequence[NoisyColumn], *, of: int) -> Html:
     )
 
 
+def _rounded(value: float, digits: int) -> str:
+    """Return a number with so many digits, and without an exponent where it is short."""
+    return f"{float(f'{value:.{digits}g}'):.10g}"
+
+
 def _column_card(column: NoisyColumn) -> Html:
     clarities = column.clarity
     labels = [mark(_GRADES[word], f"{clarities.count(word)} {word}") for word in _GRADES if word in clarities]
@@ -298,7 +312,9 @@ def _column_card(column: NoisyColumn) -> Html:
             ordered=column.column.is_ordered,
         ),
         Html("") if clarities else tag("small", "Not measured by itself.", class_="soft"),
-        tag("small", f"Mean {column.mean[0]:.4g} ± {column.mean[1]:.2g}.", class_="soft") if column.mean else Html(""),
+        tag("small", f"Mean {_rounded(column.mean[0], 4)} ± {_rounded(column.mean[1], 2)}.", class_="soft")
+        if column.mean
+        else Html(""),
         class_="card",
     )
 

@@ -317,10 +317,10 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "",
         "## What can be estimated",
         "",
-        "Single columns, and columns that were measured together in one table: "
+        "Single columns, and columns that were measured together: "
         + (f"{markdown(', '.join(tables))}." if tables else "none.")
-        + " A linear regression needs every two of its columns in one of these tables. Other estimates rest on "
-        "assumptions of the model. They have no interval and are not supported by this release.",
+        + " For a linear regression every two of its columns must have been measured together. Other estimates rest "
+        "on assumptions of the model. They have no interval and are not supported by this release.",
         "",
         "## Python",
         "",
