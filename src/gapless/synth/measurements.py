@@ -604,7 +604,9 @@ def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) 
         for product, known in zip(measurements.products, rows, strict=True)
     }
     gap_ridge = GAP_RIDGE
-    if options.follow_noise and products:  # with a fixed ridge, gap rates would explain all of precise products
+    # With a fixed ridge, gap rates explain all of precise products, so that copies are biased. Rows keep it: they are
+    # better with a scaled one on Adult with gaps completely at random, but worse on SLID (bench/relations.py).
+    if options.follow_noise and products:
         gap_ridge = max(GAP_RIDGE, FOLLOW_GAP_RIDGE * float(np.mean([std**-2.0 for _, std in products.values()])))
 
     def fit(zeros: Sequence[ForbiddenCells], start: WarmStart | None) -> FactorsFit:
