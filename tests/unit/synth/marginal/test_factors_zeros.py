@@ -115,8 +115,8 @@ DEPENDENCY = Constraint("t1.school == t2.school and t1.years != t2.years")
 
 def test_a_rule_between_rows_gives_each_value_a_group(tmp_path):
     """Groups of several values could not say how many years each school has."""
-    school = np.arange(2000) % 20
-    frame = pl.DataFrame({"school": [f"level {code}" for code in school], "years": school})
+    years = np.arange(2000) % 20
+    frame = pl.DataFrame({"school": [f"level {code}" for code in years], "years": years})
     columns = [
         gl.Categorical("school", [f"level {code}" for code in range(20)]),
         gl.Integer("years", bounds=(0, 19), edges=list(range(21))),
