@@ -106,7 +106,7 @@ def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(fold
     code, out, err = run_here(*pure, *questions)
     shared, mean, count = out.splitlines()
     assert (code, shared) == (0, "2 questions share 10% of the budget evenly: 5% each.")
-    assert mean.endswith("on the answer times n, where n is the number of rows in the answer")
+    assert mean.endswith("on the answer times the number of rows behind it")
     assert count == "count(): ± 60 (95 %), noise std 28.28, on the answer"
     assert err.endswith("Try: add --rows 3000, or your own estimate of that number\n")
     code, out, err = run_here(*pure, "--rows", 3000, *questions)

@@ -28,7 +28,7 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     _, out, _ = run_here(command, "--help")
     *newest_first, oldest = reversed(METHODS)
     needing = [name for name, method in METHODS.items() if not method.pure]
-    listed = f"{', '.join(newest_first)} or {oldest}. With --delta above 0 only: {', '.join(needing)}"
+    listed = f"{', '.join(newest_first)} or {oldest}. These need --delta above 0: {', '.join(needing)}"
     observing = [name for name, method in METHODS.items() if isinstance(method().missing, Observed)]
     not_extended = [name for name, method in METHODS.items() if not isinstance(Extended(), method.treatments)]
     not_observing = [name for name, method in METHODS.items() if not isinstance(Observed(), method.treatments)]
@@ -39,8 +39,8 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")
     assert f"chain, {listed}, chain." in plain(out)
-    assert f"Not extended: {', '.join(not_extended)}, chain." in plain(out)
-    assert f"Not observed: {', '.join(not_observing)}." in plain(out)
+    assert f"{', '.join(not_extended)}, chain do not take extended." in plain(out)
+    assert f"{', '.join(not_observing)} do not take observed." in plain(out)
 
 
 @pytest.mark.parametrize("command", ["fit", "synth"])

@@ -60,7 +60,10 @@ def ask(
         int | None, typer.Option(min=1, max=1000, help="For knn: number of rows that fill a gap.")
     ] = None,
     scheme: Annotated[str | None, typer.Option(help="For knn: nearest, mean or majority.")] = None,
-    cover: Annotated[str | None, typer.Option(help="For knn: columns of --on for a faster, wider bound.")] = None,
+    cover: Annotated[
+        str | None,
+        typer.Option(help="For knn: some columns of --on, for a bound that is computed faster and is wider."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="For hot-deck: how often a row may be a donor.")] = None,
     ledger: options.LedgerOption = None,
     epsilon: options.Epsilon = None,

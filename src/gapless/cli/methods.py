@@ -25,7 +25,7 @@ def methods_help() -> str:
     from gapless.synth import METHODS
 
     needing = [name for name, method in METHODS.items() if not method.pure]
-    return f"{_join_with_or(list(reversed(METHODS)))}. With --delta above 0 only: {', '.join(needing)}."
+    return f"{_join_with_or(list(reversed(METHODS)))}. These need --delta above 0: {', '.join(needing)}."
 
 
 def treatments_help() -> str:
@@ -37,7 +37,10 @@ def treatments_help() -> str:
         treatments = [word for word, treatment in TREATMENTS.items() if not isinstance(treatment(), method.treatments)]
         if treatments:
             refused.setdefault(_join_with_or(treatments), []).append(name)
-    exclusions = "".join(f" Not {treatments}: {', '.join(names)}." for treatments, names in refused.items())
+    exclusions = "".join(
+        f" {', '.join(names)} {'does' if len(names) == 1 else 'do'} not take {treatments}."
+        for treatments, names in refused.items()
+    )
     defaults = _join_with_or(default_treatments())
     return f"{_join_with_or(list(TREATMENTS))}.{exclusions} Default: that of the method, {defaults}."
 

@@ -104,8 +104,9 @@ def _bin_mask(column: BinnedColumn, sign: str, value: str) -> NDArray[np.bool_]:
         else:
             finer = "a finer resolution" if column.has_learned_bins else f"edges with {value} among them"
             hint = f"compare it by < or >= with an edge, {' or '.join(edges)}, or declare {finer} in the schema"
-        wrong = f"{sign} {value} splits a bin of column {column.name!r}, from {edges[0]} to {edges[1]}"
-        raise SchemaError(f"{wrong}; a comparison must keep each bin whole", hint=hint)
+        kind = "step" if column.has_learned_bins else "bin"  # learned bins consist of whole steps of the resolution
+        wrong = f"{sign} {value} splits a {kind} of column {column.name!r}, from {edges[0]} to {edges[1]}"
+        raise SchemaError(f"{wrong}; a comparison must keep each {kind} whole", hint=hint)
     bins: NDArray[np.bool_] = at_low
     return bins
 

@@ -190,19 +190,18 @@ def percent_of(spend: Spend) -> float:
     >>> percent_of("12.5%")
     12.5
     """
-    if isinstance(spend, str):
-        try:
-            percent = float(spend.removesuffix("%"))
-        except ValueError:
-            percent = math.nan
-        if 0 < percent <= 1 and not spend.endswith("%"):
-            raise BudgetError(
-                f"a spend of {spend} is ambiguous: it may mean {spend}% or {100 * percent:g}% of the budget",
-                hint=Hint("pass ", Argument("spend", f"{spend}%"))
-                | Hint("pass ", Argument("spend", f"{100 * percent:g}%")),
-            )
-        if 0 < percent <= 100:
-            return percent
+    text = str(spend)
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        percent = math.nan
+    if 0 < percent <= 1 and not text.endswith("%"):  # also a number, such as 0.5
+        raise BudgetError(
+            f"a spend of {text} is ambiguous: it may mean {text}% or {100 * percent:g}% of the budget",
+            hint=Hint("pass ", Argument("spend", f"{text}%")) | Hint("pass ", Argument("spend", f"{100 * percent:g}%")),
+        )
+    if isinstance(spend, str) and 0 < percent <= 100:
+        return percent
     raise BudgetError(
         f"a spend must be a percentage above 0% and at most 100% of the budget, got {spend!r}",
         hint=Hint("pass a percentage, such as ", Argument("spend", "50%")),

@@ -134,8 +134,8 @@ def known_column(schema: Schema, name: str) -> str:
     if name in schema.ignore:
         raise QuestionError(
             f"the schema ignores column {name!r}, so its cells were not read",
-            hint=f"choose another column; if {name!r} is not free text, remove it from ignore in the schema "
-            "and declare it",
+            hint=f"choose another column; if {name!r} is neither free text nor an identifier of people, remove it from "
+            "ignore in the schema and declare it",
         )
     schema.positions([name])
     return name

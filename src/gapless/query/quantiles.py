@@ -88,7 +88,8 @@ class QuantileRelease:
         limit, of = self.rank_error(choice, ALPHA), "the rank of the answer, in rows"
         if rows is not None:
             low, high = (min(1.0, max(0.0, float(self.quantile) + sign * limit / rows)) for sign in (-1, 1))
-            of += f": between the {100 * low:.3g} % and the {100 * high:.3g} % quantile of {plural(rows, 'row')}"
+            quantiles = f"the {100 * low:.3g} % and the {100 * high:.3g} % quantile"
+            of += f": with {plural(rows, 'row')} the answer is between {quantiles}"
         return Preview(asked.text, None, of, noise_limit=limit, depends_on_rows=True, rows=rows)
 
     def rank_error(self, choice: ChoiceByGroup, alpha: float) -> float:

@@ -184,7 +184,7 @@ def noise_target(asked: CompiledQuestion, rows: int | None) -> str:
     if not asked.estimand.is_ratio:
         return "the answer"
     if rows is None:
-        return "the answer times n, where n is the number of rows in the answer"
+        return "the answer times the number of rows behind it"
     return f"an answer about {plural(rows, 'row')}"
 
 

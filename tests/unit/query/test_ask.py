@@ -43,7 +43,7 @@ def test_a_preview_gives_the_noise_of_the_answer(text, missing, budget, tmp_path
 
 def test_a_preview_of_a_mean_is_times_the_number_of_rows():
     shown = gl.query.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0, 0), spend="100%")
-    assert str(shown).endswith(", on the answer times n, where n is the number of rows in the answer")
+    assert str(shown).endswith(", on the answer times the number of rows behind it")
     assert (shown.depends_on_rows, shown.rows) == (True, None)
     assert shown.noise_std == pytest.approx(math.sqrt(2) * 4, rel=1e-2)
     assert shown.to_dict()["question"] == "mean(children)"
@@ -55,8 +55,8 @@ FOR_ROWS = {
     "mean(children)": "at most ± 0.012 (95 %), noise std at most 0.005642, on an answer about 1,000 rows",
     "mean(children, 0, 2) by sex": "at most ± 0.006 (95 %), noise std at most 0.002799, on an answer about 1,000 rows",
     "proportion(smoker == true)": "at most ± 0.003 (95 %), noise std at most 0.001357, on an answer about 1,000 rows",
-    "median(age)": "± 15.2 (95 %), on the rank of the answer, in rows: between the 48.5 % and the 51.5 % quantile of "
-    "1,000 rows",
+    "median(age)": "± 15.2 (95 %), on the rank of the answer, in rows: with 1,000 rows the answer is between the "
+    "48.5 % and the 51.5 % quantile",
     "count() where sex == F": "± 3 (95 %), noise std 1.357, on the answer",
     "sum(income)": "± 300 (95 %), noise std 141.4, on the answer",
 }

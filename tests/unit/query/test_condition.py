@@ -76,8 +76,8 @@ def test_each_cell_makes_a_condition_true_false_or_unknown(text, expected):
 REFUSED = {
     "hour == 3": "no column 'hour' in the schema",
     "hour is missing": "no column 'hour' in the schema",
-    "notes == 'x'": "is not free text, remove it from ignore",
-    "notes is missing": "is not free text, remove it from ignore",
+    "notes == 'x'": "is neither free text nor an identifier of people, remove it from ignore",
+    "notes is missing": "is neither free text nor an identifier of people, remove it from ignore",
     "age >= 25": "compare it by < or >= with an edge, 20 or 30, or declare edges with 25 among them",
     "age == 20": "compare it by >= 20 and by < 30 for the whole bin",
     "age == 95": "compare it by >= 90 and by <= 99 for the whole bin",

@@ -88,9 +88,18 @@ BAD = {
     "unknown column": (lambda: gl.Mean("incme"), "no column 'incme' in the schema\n  Try: use income"),
     "unknown column in where": (lambda: gl.Count(where="hour > 3"), "no column 'hour'"),
     "unknown group": (lambda: gl.Count(by="hour"), "no column 'hour'"),
-    "free text": (lambda: gl.Count(where="notes == 'x'"), "is not free text, remove it from ignore"),
-    "free text by": (lambda: gl.Count(by="notes"), "is not free text, remove it from ignore"),
-    "free text mean": (lambda: gl.Mean("notes"), "is not free text, remove it from ignore"),
+    "free text": (
+        lambda: gl.Count(where="notes == 'x'"),
+        "is neither free text nor an identifier of people, remove it from ignore",
+    ),
+    "free text by": (
+        lambda: gl.Count(by="notes"),
+        "is neither free text nor an identifier of people, remove it from ignore",
+    ),
+    "free text mean": (
+        lambda: gl.Mean("notes"),
+        "is neither free text nor an identifier of people, remove it from ignore",
+    ),
     "mean of words": (lambda: gl.Mean("sex"), "needs a column of numbers, but column 'sex' has kind categorical"),
     "mean of dates": (
         lambda: gl.Mean("born"),
@@ -128,7 +137,10 @@ BAD = {
     "a median of dates": (lambda: gl.Median("born"), "needs a column of numbers"),
     "a median of a list": (lambda: gl.Median(["age"]), "column must be the name of one column"),
     "an unknown median": (lambda: gl.Median("incme"), "no column 'incme'"),
-    "a median of free text": (lambda: gl.Median("notes"), "is not free text, remove it from ignore"),
+    "a median of free text": (
+        lambda: gl.Median("notes"),
+        "is neither free text nor an identifier of people, remove it from ignore",
+    ),
     "a quantile of all": (lambda: gl.Quantile("age", 1), "q of a quantile must be above 0 and below 1, got 1"),
     "a quantile in percent": (
         lambda: gl.Quantile("age", 90),
