@@ -144,9 +144,9 @@ def test_a_table_of_numbers_agrees_with_the_rules(data):
     for _ in range(3):  # tables grow
         series = pl.Series(column.name, data.draw(st.lists(TYPED[dtype], max_size=6)), dtype=dtype)
         with mock.patch.object(encode, "WORTH", 0.01):
-            found = looked_up.codes(series)
+            found = looked_up.codes(series.to_frame())
         with mock.patch.object(encode, "SPAN", 0):
-            codes, wrong = plain.codes(series)
+            codes, wrong = plain.codes(series.to_frame())
         assert np.array_equal(found[0], codes)
         assert found[0].dtype == codes.dtype
         assert {order: str(error) for order, error in found[1].items()} == {o: str(e) for o, e in wrong.items()}

@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from polars.io.plugins import register_io_source
 
+from gapless.data.derived import minuend_cells
 from gapless.data.engines.memory import Memory
 from gapless.data.io.encode import code_type, encode_public
 from gapless.data.io.source import TEXT_ENDINGS, read_parts, separator_of
@@ -27,6 +28,7 @@ from gapless.errors import ReadError, SchemaError, requires_extra
 from gapless.files import write_atomically
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.difference import difference_of
 from gapless.schema.numeric import BinnedColumn
 from gapless.text import listing, plural, shortened
 from gapless.types import Codes, whole
@@ -159,8 +161,8 @@ class Table:
     def _repr_html_(self) -> str:
         """The first rows, for a notebook; the caption says how many there are in all."""
         head = self.head(SHOWN_ROWS)[self.schema.names[:SHOWN_COLUMNS]]
-        columns = head.schema.columns
-        cells = [_cells(column, codes, head[column.name]) for column, codes in zip(columns, head.codes, strict=True)]
+        columns = head.schema.file_columns
+        cells = [_cells(drawn[0], drawn[1], _polars_series(*drawn)) for drawn in head._in_file()]  # noqa: SLF001 a table too
         caption = f"{self._size} of '{self.schema.name}'"
         if (head.rows, len(columns)) != (self.rows, len(self.schema.columns)):
             caption += f"; shown: the first {head._size}"  # noqa: SLF001 a table too
@@ -180,6 +182,9 @@ class Table:
         if key == WEIGHT and self.weights is not None:
             return pl.Series(WEIGHT, self.weights)
         if isinstance(key, str):
+            if key in self.schema.file_names and key not in self.schema.names:  # it follows from a difference
+                place = self.schema.file_names.index(key)
+                return next(_polars_series(*drawn) for drawn in self._in_file([place]))
             (drawn,) = self._drawn(self.schema.positions([key]))
             return _polars_series(*drawn)
         if isinstance(key, slice):
@@ -243,9 +248,25 @@ class Table:
                 values = np.where(np.isnan(known), values, kept)
             yield column, codes, values, filled
 
+    def _in_file(
+        self, places: Iterable[int] | None = None
+    ) -> Iterator[tuple[Column, NDArray[Any], NDArray[Any], NDArray[np.bool_]]]:
+        """The same for each column of a file. In place of a difference is the column that follows from it."""
+        for place in range(len(self.codes)) if places is None else places:
+            column = self.schema.columns[place]
+            if (difference := difference_of(column)) is None:
+                yield from self._drawn([place])
+                continue
+            pair = self._numeric_values([place, *self.schema.positions([difference.subtrahend])])
+            assert pair[0] is not None and pair[1] is not None  # noqa: S101, PT018 for mypy: both are binned
+            yield minuend_cells(column, difference, self.codes[place], pair[0], pair[1])
+
     def to_polars(self) -> pl.DataFrame:
         """A polars frame with the declared types; gaps are null. Weights, if there are any, are the last column."""
-        frame = pl.DataFrame([_polars_series(*drawn) for drawn in self._drawn()])
+        return self._frame(self._in_file())
+
+    def _frame(self, drawn: Iterable[tuple[Column, NDArray[Any], NDArray[Any], NDArray[np.bool_]]]) -> pl.DataFrame:
+        frame = pl.DataFrame([_polars_series(*column) for column in drawn])
         return frame if self.weights is None else frame.with_columns(pl.Series(WEIGHT, self.weights))
 
     def to_arrow(self) -> pa.Table:
@@ -258,7 +279,7 @@ class Table:
             field.with_type(pa.dictionary(field.type.index_type, field.type.value_type))  # levels without an order
             if pa.types.is_dictionary(field.type) and not isinstance(column, Ordinal)
             else field
-            for field, column in zip_longest(table.schema, self.schema.columns)  # the last may be weights
+            for field, column in zip_longest(table.schema, self.schema.file_columns)  # the last may be weights
         ]
         return table.cast(pa.schema(fields))
 
@@ -270,7 +291,7 @@ class Table:
         """
         with requires_extra("pandas", "pandas"):
             import pandas as pd  # noqa: PLC0415 an extra
-        columns = {drawn[0].name: _pandas_array(*drawn, nullable=nullable) for drawn in self._drawn()}
+        columns = {drawn[0].name: _pandas_array(*drawn, nullable=nullable) for drawn in self._in_file()}
         if self.weights is not None:
             columns[WEIGHT] = np.array(self.weights)
         return pd.DataFrame(columns, index=pd.RangeIndex(self.rows))
@@ -296,12 +317,13 @@ class Table:
 
     def to_text(self) -> pl.DataFrame:
         """A polars frame for a text file: gaps and *not applicable* as codes, values as the schema spells them."""
-        return self._as_text(self.schema.names)
+        return self._as_text(self.schema.file_names)
 
     def _as_text(self, names: Sequence[str]) -> pl.DataFrame:
         """A polars frame with these columns as text."""
-        frame = self.to_polars()
-        for column, codes in zip(self.schema.columns, self.codes, strict=True):
+        drawn = [*self._in_file()]
+        frame = self._frame(drawn)
+        for column, codes, *_ in drawn:
             if column.name not in names:
                 continue
             frame = frame.with_columns(_to_text(frame[column.name], column))
@@ -329,7 +351,9 @@ class Table:
 
     def frame_to_write(self, path: Path) -> pl.DataFrame:
         """The frame that `write` puts into a file of this name."""
-        coded = [column.name for column in self.schema.columns if not _is_parquet(path) or is_text_in_parquet(column)]
+        coded = [
+            column.name for column in self.schema.file_columns if not _is_parquet(path) or is_text_in_parquet(column)
+        ]
         return self._as_text(coded)
 
 

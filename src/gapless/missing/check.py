@@ -18,7 +18,7 @@ from gapless.constraints.violations import ValueRanges, Violations, violations
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.cutting import cut_schema
-from gapless.data.io.encode import check_names, classify, column_values
+from gapless.data.io.encode import Cells, DifferenceEncoder, check_names, classify, encoders
 from gapless.data.io.source import load_frame
 from gapless.errors import SchemaError
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
@@ -171,40 +171,50 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     by_rules = cut_schema(schema, {}, 1)
     possible_cells(by_rules)  # refuses rules that cannot be parsed, or that no row can keep
     checked, gaps, codes = [], [], []
-    for column in schema.columns:
-        cells = classify(frame[column.name], column)
-        unreadable = cells.outside & (cells.codes < 0)
-        invalid = unreadable | (cells.outside & (column.outside == "missing"))
-        lost = cells.empty | invalid
-        gap = lost | (cells.codes >= column.size)
-        examples = _examples(frame[column.name], unreadable, cells.outside)
+    used = encoders(schema)
+    for column, of_file, encoder in zip(schema.columns, schema.file_columns, used, strict=True):
+        series = frame[of_file.name]
+        fit, gap, code = _checked(of_file, series, classify(series, of_file))
+        checked.append(fit)
+        if isinstance(encoder, DifferenceEncoder):  # its minuend was checked, and is not modelled
+            fit, gap, code = _checked(column, encoder.series(frame), encoder.cells(frame)[0])
+            checked.append(fit)
         gaps.append(gap)
-        codes.append(np.where(gap, column.size, cells.codes))
-        checked.append(
-            ColumnCheck(
-                name=column.name,
-                kind=column.kind,
-                gaps=int(gap.sum()),
-                outside=int(cells.outside.sum()),
-                unreadable=int(unreadable.sum()),
-                invalid=int(invalid.sum()),
-                empty=0 if column.may_be_missing else int(cells.empty.sum()),
-                rule=str(column.outside),
-                examples=examples,
-                advice=_advice(column, examples),
-                hidden=_hidden(frame[column.name].filter(pl.Series(~gap)), column, codes[-1][~gap]),
-                refused=bool(np.any(cells.outside & (column.outside == "refuse") | lost & (not column.may_be_missing))),
-            )
-        )
+        codes.append(code)
     rows = {}
-    for place, column in enumerate(schema.columns):
-        values = column_values(frame[column.name], column, codes[place])
+    for place, (column, encoder) in enumerate(zip(schema.columns, used, strict=True)):
+        values = encoder.values(frame, codes[place])
         levels = np.where(codes[place] < column.values_size, codes[place], np.nan)
         rows[place] = ValueRanges.exactly(levels if values is None else values)
     found = (violations(rule, rows) for rule in rules_of(by_rules))
     broken = tuple(counted for counted in found if counted.rows)
     found_gaps = patterns_of(schema.names, gaps, frame.height)
     return Check(frame.height, tuple(checked), found_gaps, broken, schema.unchecked)
+
+
+def _checked(column: Column, series: pl.Series, cells: Cells) -> tuple[ColumnCheck, NDArray[np.bool_], NDArray[Any]]:
+    """How a column fits its schema, which cells are gaps, and the codes, with one for all gaps."""
+    unreadable = cells.outside & (cells.codes < 0)
+    invalid = unreadable | (cells.outside & (column.outside == "missing"))
+    lost = cells.empty | invalid
+    gap = lost | (cells.codes >= column.size)
+    codes = np.where(gap, column.size, cells.codes)
+    examples = _examples(series, unreadable, cells.outside)
+    found = ColumnCheck(
+        name=column.name,
+        kind=column.kind,
+        gaps=int(gap.sum()),
+        outside=int(cells.outside.sum()),
+        unreadable=int(unreadable.sum()),
+        invalid=int(invalid.sum()),
+        empty=0 if column.may_be_missing else int(cells.empty.sum()),
+        rule=str(column.outside),
+        examples=examples,
+        advice=_advice(column, examples),
+        hidden=_hidden(series.filter(pl.Series(~gap)), column, codes[~gap]),
+        refused=bool(np.any(cells.outside & (column.outside == "refuse") | lost & (not column.may_be_missing))),
+    )
+    return found, gap, codes
 
 
 def crowded_bin(column: Column, shares: Sequence[float]) -> int | None:

@@ -232,7 +232,7 @@ def schema_with_gaps(schema: Schema, flags: Flags) -> Schema:
 
 def frame_with_gaps(frame: pl.DataFrame, schema: Schema, flags: Flags) -> pl.DataFrame:
     """A frame with these cells missing: null, or in a text column the code of the schema."""
-    for column, flag in zip(schema_with_gaps(schema, flags).columns, flags.T, strict=True):
+    for column, flag in zip(schema_with_gaps(schema, flags).file_columns, flags.T, strict=True):
         if not flag.any():
             continue
         series = frame[column.name]

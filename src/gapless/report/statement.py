@@ -25,7 +25,8 @@ from gapless.privacy.ledger import Coverage
 from gapless.privacy.promise import factor, pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.query import Count, Mean, Proportion
-from gapless.schema import Boolean, Integer, Number, Schema
+from gapless.schema import Boolean, Column, Integer, Number, Schema
+from gapless.schema.difference import difference_of
 from gapless.schema.schema import FILE_KEYS
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
@@ -165,24 +166,40 @@ def dictionary(schema: Schema) -> Iterator[str]:
         yield from (f"Text files are written with {', '.join(written)}.", "")
     yield from (FORMULAS[schema.escape_formulas], "")
     formulas = FormulaEscapes(schema)
-    for column in schema.columns:
-        yield from (f"## {markdown(column.name)}", "", f"{column.kind}. {markdown(column.description)}".strip(), "")
-        if column.name in formulas.names:
-            yield f"- name in text files: {code(formulas.names[column.name])}"
-        yield f"- cells: {', '.join(map(code, column.cells[: column.values_size]))}"
-        if texts := formulas.cells.get(column.name):
-            pairs = (f"{code(text)} as {code(written)}" for text, written in texts.items())
-            yield f"- written in text files: {', '.join(pairs)}"
-        for key in ("spelling", "format"):
-            if spelled := getattr(column, key, None):
-                yield f"- {key} in text files: {code(spelled if isinstance(spelled, str) else ', '.join(spelled))}"
-        if column.not_applicable is not None:
-            as_text = "; in synthetic.parquet the column is text, since null is a gap" * is_text_in_parquet(column)
-            yield f"- not applicable: {_code(column.not_applicable)}{as_text}"
-        if column.may_be_missing:
-            codes = ", ".join(f"{_code(gap.code)} ({gap.kind})" for gap in column.missing if gap.kind in column.gaps)
-            yield f"- may be missing: {codes or 'an empty cell'}"
+    for column, of_file in zip(schema.columns, schema.file_columns, strict=True):
+        yield from _heading(column)
+        cells = f"- cells: {', '.join(map(code, column.cells[: column.values_size]))}"
+        if (difference := difference_of(column)) is not None:
+            yield f"- {code(str(difference))}: the files have {code(of_file.name)} in its place"
+            yield from (cells, "", *_heading(of_file))
+            bounds = code(" to ".join(map(str, difference.minuend.bounds)))
+            yield f"- {code(f'{difference.subtrahend} + {column.name}')}, within {bounds}"
+        if of_file.name in formulas.names:
+            yield f"- name in text files: {code(formulas.names[of_file.name])}"
+        if difference is None:
+            yield cells
+        yield from _as_written(of_file, formulas)
         yield ""
+
+
+def _heading(column: Column) -> tuple[str, ...]:
+    return f"## {markdown(column.name)}", "", f"{column.kind}. {markdown(column.description)}".strip(), ""
+
+
+def _as_written(column: Column, formulas: FormulaEscapes) -> Iterator[str]:
+    """Yield how files write the cells of a column."""
+    if texts := formulas.cells.get(column.name):
+        pairs = (f"{code(text)} as {code(written)}" for text, written in texts.items())
+        yield f"- written in text files: {', '.join(pairs)}"
+    for key in ("spelling", "format"):
+        if spelled := getattr(column, key, None):
+            yield f"- {key} in text files: {code(spelled if isinstance(spelled, str) else ', '.join(spelled))}"
+    if column.not_applicable is not None:
+        as_text = "; in synthetic.parquet the column is text, since null is a gap" * is_text_in_parquet(column)
+        yield f"- not applicable: {_code(column.not_applicable)}{as_text}"
+    if column.may_be_missing:
+        codes = ", ".join(f"{_code(gap.code)} ({gap.kind})" for gap in column.missing if gap.kind in column.gaps)
+        yield f"- may be missing: {codes or 'an empty cell'}"
 
 
 def _code(text: str) -> str:
@@ -236,7 +253,9 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
 
     It is about one column if no columns were counted together.
     """
-    known = {place for columns in together for place in columns} or set(range(len(schema.columns)))
+    in_files = [place for place, column in enumerate(schema.columns) if difference_of(column) is None]
+    together = [columns for columns in together if set(columns) <= set(in_files)]
+    known = {place for columns in together for place in columns} or set(in_files)
     formulas = FormulaEscapes(schema)  # R reads names and cells as text files have them
 
     def in_r(name: str) -> str:
@@ -252,7 +271,7 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
             return _Example(
                 f"{in_r(column.name)} ~ {in_r(by.name)}", 2, f"gl.Mean({column.name!r}, by={by.name!r})", str(question)
             )
-    first, second = together[0][:2] if together else (None, 0)
+    first, second = together[0][:2] if together else (None, in_files[0])
     column = schema.columns[second]
     if isinstance(column, Boolean):  # R reads true, T and the like as logical, other spellings as text
         cell, test = "true", f"%in% c(TRUE, {str((column.spelling or ('false', 'true'))[1])!r})"

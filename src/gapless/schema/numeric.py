@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from gapless.schema.bins import Bins, Scale, equal_width_cells, round_number_cel
 from gapless.schema.columns import MOST_LEVELS, Column, Outside, as_python
 from gapless.text import listing
 from gapless.types import Codes, Floats, Values, is_number, is_whole
+
+if TYPE_CHECKING:
+    from gapless.schema.difference import Difference
 
 DEFAULT_BINS = 10
 DEFAULT_CELLS = 1024  # about: they begin at round numbers
@@ -334,13 +337,17 @@ class NumericColumn(BinnedColumn):
     """Numbers, and the signs that a text file writes them with: `decimal` and `thousands`, by default as in 1234.5.
 
     Bounds, edges and missing codes are public facts, not cells. A schema always writes them as 1234.5.
+
+    With a `difference`, such as "discharge - admission", the file has the two columns and not this one. A schema makes
+    a `Difference` of the text.
     """
 
-    extra_keys: ClassVar[tuple[str, ...]] = (*BinnedColumn.extra_keys, "scale", "decimal", "thousands")
+    extra_keys: ClassVar[tuple[str, ...]] = (*BinnedColumn.extra_keys, "scale", "decimal", "thousands", "difference")
 
     scale: Scale = field(default="linear", kw_only=True)  # type: ignore[misc] # a field of each column here
     decimal: str = field(default=".", kw_only=True)
     thousands: str = field(default="", kw_only=True)
+    difference: str | Difference | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):

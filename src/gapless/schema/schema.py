@@ -12,6 +12,7 @@ from gapless.errors import Call, Hint, SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
+from gapless.schema.difference import difference_of, file_column, resolve, without_minuend
 from gapless.schema.numeric import LARGEST_WHOLE, BinnedColumn, Integer, Number, NumericColumn
 from gapless.text import listing, nearest, repeated
 from gapless.types import GapRule, is_number, whole
@@ -79,7 +80,7 @@ class Schema:
     """
 
     name: str
-    columns: Sequence[Column]  # kept as tuples
+    columns: Sequence[Column]  # kept as tuples; a difference is in the place of the column that follows from it
     description: str = ""
     rows_per_person: int = 1
     ignore: Sequence[str] = ()
@@ -104,11 +105,13 @@ class Schema:
             object.__setattr__(self, key, _list_of(kind, getattr(self, key), key, hint))
         if not self.columns:
             raise SchemaError("the schema has no columns", hint=_COLUMN)
-        if twice := repeated(self.names):
+        declared = self._declared_names
+        if twice := repeated(declared):
             raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="remove or rename one of the two")
-        if both := sorted(set(self.names) & set(self.ignore)):
+        if both := sorted(set(declared) & set(self.ignore)):
             hint = f"remove its name from ignore, or remove [column.{toml.key(both[0])}]"
             raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint=hint)
+        object.__setattr__(self, "columns", resolve(self.columns))
         rows = whole("rows_per_person", self.rows_per_person, error=SchemaError, least=1, most=LARGEST_WHOLE)
         object.__setattr__(self, "rows_per_person", rows)
         if self.expected_rows is not None:
@@ -134,6 +137,20 @@ class Schema:
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def _declared_names(self) -> tuple[str, ...]:
+        return (*self.names, *(found.minuend.name for column in self.columns if (found := difference_of(column))))
+
+    @property
+    def file_columns(self) -> tuple[Column, ...]:
+        """The columns of a file of this table, in order: in place of a difference, the one that follows from it."""
+        return tuple(map(file_column, self.columns))
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The names of the columns of a file, in order."""
+        return tuple(column.name for column in self.file_columns)
+
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.positions([name])[0]]
 
@@ -144,6 +161,7 @@ class Schema:
         places: list[int] = []
         for name in names:
             if name not in self.names:
+                self._check_is_modelled(name)
                 raise SchemaError(f"no column {name!r} in the schema", hint=f"use {nearest(str(name), self.names)}")
             place = self.names.index(name)
             if place in places:
@@ -151,14 +169,22 @@ class Schema:
             places.append(place)
         return tuple(places)
 
+    def _check_is_modelled(self, name: str) -> None:
+        """Refuse a column that follows from a difference: nothing is counted of it."""
+        for column in self.columns:
+            if (found := difference_of(column)) and found.minuend.name == name:
+                wrong = f"the column {name!r} is not modelled: it follows from {column.name!r} and {found.subtrahend!r}"
+                raise SchemaError(wrong, hint=f"use {column.name!r}, which is {found}")
+
     @property
     def gap_rules(self) -> dict[str, GapRule]:
         """What counts as a gap in each column. The digests cover how a file is read, where the schema declares it.
 
-        Another separator or encoding makes other cells of the same bytes.
+        Another separator or encoding makes other cells of the same bytes. A difference is left out: its gaps are those
+        of two cells, so an assumption about single cells says nothing of them.
         """
         read = [self.separator, self.encoding, *([] if self.escape_formulas else ["formulas as they are"])]
-        rules = {column.name: column.gap_rule for column in self.columns}
+        rules = {column.name: column.gap_rule for column in self.columns if difference_of(column) is None}
         return {name: rule.given(read) for name, rule in rules.items()} if any(read) else rules
 
     @cached_property
@@ -200,8 +226,11 @@ class Schema:
 
     def select(self, names: Iterable[str]) -> Schema:
         """The schema of some of the columns, in the order given."""
-        chosen = tuple(self.columns[place] for place in self.positions(names))
-        return replace(self, columns=chosen, ignore=(), constraints=())
+        chosen = [self.columns[place] for place in self.positions(names)]
+        known = {column.name for column in chosen}
+        lone = [column for column in chosen if (found := difference_of(column)) and found.subtrahend not in known]
+        columns = tuple(without_minuend(column) if column in lone else column for column in chosen)
+        return replace(self, columns=columns, ignore=(), constraints=())
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
@@ -237,8 +266,9 @@ class Schema:
             for field in fields(self)
             if field.name in _TABLE_KEYS and (value := getattr(self, field.name)) != field.default
         }
-        content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in self.columns}}
-        numbers = [content["column"][column.name] for column in self.columns if isinstance(column, NumericColumn)]
+        declared = [column for kept in self.columns for column in dict.fromkeys((file_column(kept), kept))]
+        content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in declared}}
+        numbers = [content["column"][column.name] for column in declared if isinstance(column, NumericColumn)]
         for key in _NUMBER_KEYS:
             written = {keys.get(key) for keys in numbers}
             if len(written) == 1 and written != {None}:
@@ -337,7 +367,11 @@ def _keys(column: Column) -> dict[str, Any]:
         default = column.default_outside if key == "outside" else defaults[key]
         if value == default:
             continue
-        if key == "missing":
+        if key == "difference":
+            value = str(value)
+        elif key == "missing" and difference_of(column):
+            continue  # those of the column that follows from it
+        elif key == "missing":
             value = [c.code if c.kind == "unknown" else {"code": c.code, "kind": c.kind} for c in value]
         keys[key] = list(value) if isinstance(value, tuple) else value
     return keys

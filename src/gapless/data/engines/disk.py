@@ -22,7 +22,7 @@ import polars as pl
 
 from gapless.data.engines.memory import Batch, Memory, View, count_marginals
 from gapless.data.io import source
-from gapless.data.io.encode import Encoder, check_frames, check_names
+from gapless.data.io.encode import check_frames, check_names, encoder_of
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
@@ -102,7 +102,7 @@ class Files:
         for path in self.stamps:
             with source.file_errors(path):
                 if path.name.lower().endswith(source.PARQUET_ENDINGS):  # does not read columns that the schema ignores
-                    found = read_parquet(path, self.schema.names if columns is None else columns)
+                    found = read_parquet(path, self.schema.file_names if columns is None else columns)
                 else:
                     separator = source.separator_of(path, self.schema.separator)
                     found = map(formulas.unescape, source.text_frames(path, self.encoding, separator, for_holder=False))
@@ -162,11 +162,12 @@ class Disk(View):
     def _batches(self) -> Iterator[Batch]:
         schema = self.files.schema
         needed = sorted({*self.columns, *self.kept_codes}) or [0]
-        encoders = {place: Encoder(schema.columns[place]) for place in needed}
-        for frame in self.files.frames([schema.names[place] for place in needed]):
+        encoders = {place: encoder_of(schema.columns[place], schema) for place in needed}
+        names = dict.fromkeys(name for encoder in encoders.values() for name in encoder.names)
+        for frame in self.files.frames([*names]):
             found = {}
             for place, encoder in encoders.items():
-                found[place], wrong = encoder.codes(frame[schema.names[place]])
+                found[place], wrong = encoder.codes(frame)
                 for error in wrong.values():
                     raise error
             for start in range(0, max(1, frame.height), ROWS):

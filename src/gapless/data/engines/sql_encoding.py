@@ -1,9 +1,10 @@
 r"""The encoding of columns in SQL: for each column an expression that maps the raw value to its code.
 
 It does in a database what `encode.py` does to cells. Each expression depends on one cell and on public facts: levels,
-missing codes, bounds. Columns are encoded in three steps, so that nothing is computed twice. `r0` is the raw value.
+missing codes, bounds. Columns are encoded in steps, so that nothing is computed twice. `r0` is the raw value.
 `t0` is the same *cleaned*: text trimmed, a number as a double, a timestamp as a whole number. `x0` is its *position* if
-a text must be parsed first. `c0` is its code.
+a text must be parsed first. `c0` is its code. The code of a difference of two columns follows from their `c`, `t` and
+`x`.
 
 If a database might read a cell differently from `encode.py`, the type of the column, which is public, is refused. No
 cell makes a query fail: a text is cast only after a pattern has matched it.
@@ -26,6 +27,7 @@ from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.difference import difference_of
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 
 # The types of raw values. A timestamp has no time zone; a zoned timestamp is converted to UTC.
@@ -148,8 +150,61 @@ def encode_column(column: Column, kind: Kind, place: int, dialect: Dialect) -> C
     raise TypeError(column)
 
 
+@dataclass(frozen=True, slots=True)
+class DifferenceExpressions:
+    """The expressions that encode the difference of two columns, from the steps of both.
+
+    Attributes:
+        subtrahend: the position of the subtrahend in the schema.
+        positions: the names of the positions of the two columns.
+        distance: the difference of their values, NULL where one of them has no value.
+        code: the code, from the codes of the two columns and the distance, which is called `d{place}`.
+    """
+
+    subtrahend: int
+    positions: tuple[str, str]
+    distance: str
+    code: str
+
+
+def encode_difference(
+    column: NumericColumn, subtrahend: int, pair: Sequence[tuple[Column, int, ColumnExpressions]], dialect: Dialect
+) -> DifferenceExpressions:
+    """The expressions of a column that is a difference, as `DifferenceEncoder` computes it.
+
+    An error of the minuend is a code that is smaller by `MINUEND` than that of the difference.
+
+    Args:
+        column: the difference.
+        subtrahend: the position of the subtrahend in the schema.
+        pair: the minuend and the subtrahend, with the place of each in the source and its expressions.
+        dialect: the SQL of the database.
+    """
+    positions, values = [], []
+    for part, place, steps in pair:
+        assert isinstance(part, BinnedColumn)  # noqa: S101 for mypy: a schema refuses others
+        positions.append(f"x{place}" if steps.position else f"t{place}")
+        lower, upper = map(dialect.double, part.limits)
+        read = f"FLOOR({positions[-1]})" if part.has_whole_values else positions[-1]
+        moved = f"LEAST(GREATEST({read}, {lower}), {upper})"
+        values.append(f"CASE WHEN c{place} >= 0 AND c{place} < {part.values_size} THEN {moved} END")
+    coder = _ColumnEncoder(column, "double", dialect, "", "", "")
+    ((_, high, _), (_, low, _)), size = pair, pair[0][0].values_size
+    cases = (
+        f"WHEN c{high} < 0 THEN c{high} - {encode.MINUEND}",
+        f"WHEN c{low} < 0 THEN 0",  # the subtrahend has an error of its own
+        f"WHEN c{high} >= {size} THEN c{high} - {size} + {column.values_size}",
+        f"WHEN d{high} IS NULL THEN {coder.lost}",
+    )
+    code = f"CASE {' '.join(cases)} {coder.on_line(column, f'd{high}')} END"
+    return DifferenceExpressions(subtrahend, (positions[0], positions[1]), f"{values[0]} - {values[1]}", code)
+
+
 def cell_error(column: Column, code: int) -> GaplessError:
     """The error of `encode.py` for a column that has such a code."""
+    difference = difference_of(column)
+    if difference is not None and code < LOST:
+        column, code = difference.minuend, code + encode.MINUEND
     error = encode.refused_cells if code == REFUSED else encode.lost_cells
     return error(column, "find them with a query")
 
@@ -331,7 +386,7 @@ class _ColumnEncoder:
         number = self.cleaned
         coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := encode.to_number(code))}
         cases = " ".join(f"WHEN {number} = {self.dialect.double(value)} THEN {gap}" for value, gap in coded.items())
-        code = f"CASE WHEN {number} IS NULL THEN {self.empty} {cases} {self._on_line(column, number)} END"
+        code = f"CASE WHEN {number} IS NULL THEN {self.empty} {cases} {self.on_line(column, number)} END"
         return ColumnExpressions(self.dialect.as_double(self.raw, self.kind), None, code)
 
     def _numbers_as_text(self, column: NumericColumn) -> ColumnExpressions:
@@ -348,10 +403,10 @@ class _ColumnEncoder:
         if column.written_plainly:
             infinite = f"CASE WHEN {text} LIKE '-%' THEN {sql.double(-math.inf)} ELSE {sql.double(math.inf)} END"
             number += f" WHEN {sql.matches(text, INFINITY)} THEN {infinite}"
-        code = self._after_gaps(self._on_line(column, self.placed), written)
+        code = self._after_gaps(self.on_line(column, self.placed), written)
         return ColumnExpressions(self._trimmed(), f"{number} END", code)
 
-    def _on_line(self, column: BinnedColumn, position: str) -> str:
+    def on_line(self, column: BinnedColumn, position: str) -> str:
         """The bin of a position. The column's rule for outside cells decides if it is not a value."""
         lower, upper = (self.dialect.double(end) for end in column.limits)  # as `contains` compares
         within = f"{position} >= {lower} AND {position} <= {upper}"
@@ -390,7 +445,7 @@ class _ColumnEncoder:
             return self._calendar_as_text(column)
         if self.kind not in ("date", "timestamp", "zoned timestamp"):
             raise self.refuse()
-        code = self._of_moments(self.gaps, self._on_line(column, self.placed))
+        code = self._of_moments(self.gaps, self.on_line(column, self.placed))
         microseconds = self.dialect.microseconds(self.raw, self.kind)
         return ColumnExpressions(microseconds, self._steps(column, self.cleaned), code)
 
@@ -412,7 +467,7 @@ class _ColumnEncoder:
             offset = sql.whole(f"({ahead[0]} * 60 + {ahead[1]}) * 60000000")
             moment += f" - CASE WHEN {text} LIKE '%:%+%' OR {text} LIKE '%:%-%' THEN {offset} ELSE 0 END"
         steps = f"CASE WHEN {valid} THEN {self._steps(column, f'({moment})')} END"
-        return ColumnExpressions(self._trimmed(), steps, self._after_gaps(self._on_line(column, self.placed), text))
+        return ColumnExpressions(self._trimmed(), steps, self._after_gaps(self.on_line(column, self.placed), text))
 
     def _steps(self, column: CalendarColumn, microseconds: str) -> str:
         """Microseconds since 1970 as whole steps of the column's resolution, a double."""

@@ -7,8 +7,8 @@ rows have each key, and what the codes of the rows are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 import numpy as np
@@ -16,10 +16,20 @@ from numpy.typing import NDArray
 
 from gapless.data.engines import memory
 from gapless.data.engines.memory import BLOCK_CELLS, ROWS, Batch, Memory, View
-from gapless.data.engines.sql_encoding import KINDS, ColumnExpressions, Dialect, cell_error, encode_column
+from gapless.data.engines.sql_encoding import (
+    KINDS,
+    ColumnExpressions,
+    Dialect,
+    DifferenceExpressions,
+    cell_error,
+    encode_column,
+    encode_difference,
+)
 from gapless.data.io.encode import check_names
 from gapless.errors import ReadError
 from gapless.schema import Schema
+from gapless.schema.difference import difference_of
+from gapless.schema.numeric import NumericColumn
 from gapless.text import repeated
 from gapless.types import Integers
 
@@ -57,10 +67,11 @@ class SqlEncoding:
     """The rows of a source, and the expressions that encode the columns of a schema."""
 
     source: SqlSource
-    codings: tuple[ColumnExpressions, ...]
-    places: tuple[int, ...]  # of the schema's columns in the source
-    sizes: tuple[int, ...]  # how many codes each has
+    codings: tuple[ColumnExpressions, ...]  # of the schema's columns in a file
+    places: tuple[int, ...]  # of these columns in the source
+    sizes: tuple[int, ...]  # how many codes each column of the schema has
     rows: int  # when it was read
+    differences: Mapping[int, DifferenceExpressions] = field(default_factory=dict)  # by position in the schema
 
     @classmethod
     def read(cls, source: SqlSource, schema: Schema) -> SqlEncoding:
@@ -73,15 +84,23 @@ class SqlEncoding:
             wrong = f"two columns have the same name {repeated(names)[0]!r}"
             raise ReadError(wrong, hint="give each column a different name")
         check_names(names, schema)
-        places = tuple(names.index(column.name) for column in schema.columns)
+        places = tuple(map(names.index, schema.file_names))
         codings = []
-        for column, place in zip(schema.columns, places, strict=True):
+        for column, place in zip(schema.file_columns, places, strict=True):
             kind = source.fields[place][1]
             if kind not in KINDS:
                 hint = "write the column as text, numbers, booleans, dates or timestamps"
                 raise ReadError(f"column {column.name!r} holds values of type {kind}, which are not read", hint=hint)
             codings.append(encode_column(column, kind, place, source.dialect))
-        coded = cls(source, tuple(codings), places, tuple(column.extended_size for column in schema.columns), 0)
+        parts = list(zip(schema.file_columns, places, codings, strict=True))
+        differences = {}
+        for position, column in enumerate(schema.columns):
+            if (difference := difference_of(column)) is not None and isinstance(column, NumericColumn):
+                (other,) = schema.positions([difference.subtrahend])
+                pair = parts[position], parts[other]
+                differences[position] = encode_difference(column, other, pair, source.dialect)
+        sizes = tuple(column.extended_size for column in schema.columns)
+        coded = cls(source, tuple(codings), places, sizes, 0, differences)
         worst = (f"COALESCE(MAX(CASE WHEN c{place} < 0 THEN c{place} END), 0)" for place in places)
         query = f"SELECT COUNT(*), {', '.join(worst)} FROM {coded.table(range(len(places)))}"
         ((rows, *found),) = np.concatenate(list(source.numbers(query, 1 + len(places)))).tolist()
@@ -91,14 +110,29 @@ class SqlEncoding:
         return replace(coded, rows=rows)
 
     def table(self, columns: Iterable[int]) -> str:
-        """A table expression of the codes of these columns, called `c0`, `c1`, … by their position in the source."""
-        chosen = [(self.places[column], self.codings[column]) for column in sorted(set(columns))]
+        """A table expression of the codes of these columns, called `c0`, `c1`, … by their position in the source.
+
+        A difference has the place of its minuend.
+        """
+        wanted = set(columns)
+        differences = {self.places[c]: steps for c, steps in self.differences.items() if c in wanted}
+        wanted |= {steps.subtrahend for steps in differences.values()}
+        chosen = [(self.places[column], self.codings[column]) for column in sorted(wanted)]
+        codes = [f"c{place}" for place, _ in chosen]
+        pairs = dict.fromkeys(position for steps in differences.values() for position in steps.positions)
+        distances = [f"{steps.distance} AS d{place}" for place, steps in differences.items()]
         rows = self.source.table([f"r{place}" for place in range(len(self.source.fields))])
         positions = [f"{steps.position} AS x{place}" for place, steps in chosen if steps.position]
         levels = {
             "cleaned": [f"{steps.clean} AS t{place}" for place, steps in chosen],
             "placed": [*(f"t{place}" for place, _ in chosen), *positions] if positions else [],
-            "coded": [f"{steps.code} AS c{place}" for place, steps in chosen] or ["0 AS none"],
+            "coded": [*(f"{steps.code} AS c{place}" for place, steps in chosen), *pairs] or ["0 AS none"],
+            "subtracted": [*codes, *distances] if distances else [],
+            "differences": [
+                f"{differences[place].code} AS c{place}" if place in differences else f"c{place}" for place, _ in chosen
+            ]
+            if distances
+            else [],
         }
         for name, expressions in levels.items():
             if expressions:

@@ -8,7 +8,7 @@ library or a database. Those differ, and some raise an error for one cell where 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -22,6 +22,7 @@ from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.difference import Difference, difference_of
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 from gapless.text import listing, nearest
 from gapless.types import Codes
@@ -111,6 +112,7 @@ SPAN = 1 << 16  # the largest range of whole numbers for which there is a lookup
 WORTH = 4  # a lookup table is made if there are this many cells for each number in it
 
 _NO_CODES = np.zeros(0, dtype=np.uint8)
+MINUEND = 2  # added to the priority of an error of the column that follows from a difference
 _NONE = -1  # no code: a gap or a cell outside the schema
 _CHECK = "run `gapless check`, which shows these cells to you"
 
@@ -137,28 +139,27 @@ def code_type(column: Column) -> np.dtype[np.unsignedinteger]:
 @redact_cells
 def encode(frames: Iterable[pl.DataFrame], schema: Schema) -> Memory:
     """Encode all rows of these frames. One frame is held at a time."""
-    return join_batches((codes for _, codes in _parts(frames, schema)), len(schema.columns))
+    return join_batches((codes for _, codes in _parts(frames, schema, encoders(schema))), len(schema.columns))
 
 
 @redact_cells
 def encode_public(frames: Iterable[pl.DataFrame], schema: Schema) -> tuple[Batch, list[NDArray[np.float64] | None]]:
-    """Encode the rows of a public table, and keep the `column_values` of each column as well."""
-    parts, values = [], []
-    for frame, batch in _parts(frames, schema):
+    """Encode the rows of a public table, and keep the values of each binned column as well."""
+    parts, values, used = [], [], encoders(schema)
+    for frame, batch in _parts(frames, schema, used):
         parts.append(batch)
-        pairs = zip(schema.columns, batch.columns, strict=True)
-        values.append([column_values(frame[column.name], column, codes) for column, codes in pairs])
+        values.append([encoder.values(frame, codes) for encoder, codes in zip(used, batch.columns, strict=True)])
     joined = [None if column[0] is None else np.concatenate(column) for column in zip(*values, strict=True)]
     return join_batches(parts, len(schema.columns)), joined
 
 
 def check_frames(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
     """Check all cells of these frames and count the rows. Raises the error that `encode` would raise."""
-    return sum(frame.height for frame, _ in _parts(frames, schema, coded=False))
+    return sum(frame.height for frame, _ in _parts(frames, schema, encoders(schema), coded=False))
 
 
 def _parts(
-    frames: Iterable[pl.DataFrame], schema: Schema, *, coded: bool = True
+    frames: Iterable[pl.DataFrame], schema: Schema, used: Sequence[ColumnEncoder], *, coded: bool = True
 ) -> Iterator[tuple[pl.DataFrame, Batch]]:
     """Each frame and the codes of its columns. Errors name the column and the rule, never a cell.
 
@@ -166,7 +167,6 @@ def _parts(
     frames.
     """
     wrong: dict[tuple[int, int], GaplessError] = {}  # by column, and by priority within a column
-    encoders = [Encoder(column) for column in schema.columns]
     for frame in frames:
         try:
             check_names(frame.columns, schema)
@@ -174,9 +174,8 @@ def _parts(
             wrong[-1, 0] = misnamed
             continue
         codes = []
-        for place, encoder in enumerate(encoders):
-            series = frame[encoder.column.name]
-            found, errors = encoder.codes(series) if coded else (_NO_CODES, encoder.errors(series))
+        for place, encoder in enumerate(used):
+            found, errors = encoder.codes(frame) if coded else (_NO_CODES, encoder.errors(frame))
             codes.append(found)
             for priority, error in errors.items():
                 wrong.setdefault((place, priority), error)
@@ -188,14 +187,17 @@ def _parts(
 
 def check_names(names: list[str], schema: Schema) -> None:
     """Check that the data have the schema's columns, and no others but those that the schema ignores."""
-    present, known = set(names), {*schema.names, *schema.ignore}
-    lacking = [name for name in schema.names if name not in present]
-    if len(lacking) == len(schema.names):  # the first line may be a row of data: the error does not quote it
-        hint = f"check that data and schema belong together, or write a header line with: {listing(schema.names)}"
+    present, known = set(names), {*schema.file_names, *schema.ignore}
+    lacking = [name for name in schema.file_names if name not in present]
+    if len(lacking) == len(schema.file_names):  # the first line may be a row of data: the error does not quote it
+        hint = f"check that data and schema belong together, or write a header line with: {listing(schema.file_names)}"
         raise SchemaError("the data have none of the schema's columns", hint=hint)
     if lacking:
         wrong = f"the data have no column {listing(map(repr, lacking))}"
         raise SchemaError(wrong, hint=f"write a name that is in the data into the schema: {nearest(lacking[0], names)}")
+    if both := [column for column in schema.columns if column.name in present - known]:
+        wrong = f"the data have a column {both[0].name!r}, which the schema computes: {difference_of(both[0])}"
+        raise SchemaError(wrong, hint="give the difference another name in the schema, and add this one to ignore")
     if unknown := [name for name in names if name not in known]:
         declare = f"declare [column.{toml.key(unknown[0])}], or " if unknown[0] else ""
         left_out = ", ".join(map(toml.quoted, [*schema.ignore, *unknown]))
@@ -228,15 +230,24 @@ class _EncodedCells:
     lost: Flags  # gaps and unreadable cells, where there may be none
 
     @classmethod
-    def of(cls, series: pl.Series, column: Column) -> _EncodedCells:
-        cells = classify(series, column)
+    def of(cls, cells: Cells, column: Column) -> _EncodedCells:
         codes, outside = cells.codes, cells.outside
-        refused = outside if column.outside == "refuse" else np.zeros(len(series), dtype=np.bool_)
+        none = np.zeros(len(codes), dtype=np.bool_)
+        refused = outside if column.outside == "refuse" else none
         lost = cells.empty | (outside & ((codes == _NONE) | (column.outside == "missing")))
         if column.may_be_missing:
             codes = np.where(lost, column.code_of_gap(column.gaps[0]), codes)
-            lost = np.zeros(len(series), dtype=np.bool_)
+            lost = none
         return cls(codes.astype(code_type(column)), refused, lost)
+
+    def errors(self, column: Column) -> dict[int, GaplessError]:
+        """The errors of these cells of a column, by priority."""
+        wrong: dict[int, GaplessError] = {}
+        if self.refused.any():
+            wrong[1] = refused_cells(column, _CHECK)
+        if self.lost.any():
+            wrong[2] = lost_cells(column, _CHECK)
+        return wrong
 
     def at(self, numbers: pl.Series, least: int) -> _EncodedCells:
         """Look up whole numbers in this table of cells. `least` is the first number in it, and null comes last."""
@@ -255,26 +266,31 @@ class Encoder:
         # By type: the least number, and the cells of all numbers from it on, with null last.
         self._tables: dict[str, tuple[int, _EncodedCells]] = {}
 
-    def codes(self, series: pl.Series) -> tuple[Codes, dict[int, GaplessError]]:
-        """The codes of a part of the column, and its errors by priority."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the file that are read."""
+        return (self.column.name,)
+
+    def codes(self, frame: pl.DataFrame) -> tuple[Codes, dict[int, GaplessError]]:
+        """The codes of the column in a part of the rows, and its errors by priority."""
+        series = frame[self.column.name]
         try:
             known = self._table(series)
-            coded = _EncodedCells.of(series, self.column) if known is None else known[1].at(series, known[0])
+            coded = _encoded(series, self.column) if known is None else known[1].at(series, known[0])
         except ReadError as error:
             return np.zeros(0, dtype=code_type(self.column)), {0: error}
-        wrong: dict[int, GaplessError] = {}
-        if coded.refused.any():
-            wrong[1] = refused_cells(self.column, _CHECK)
-        if coded.lost.any():
-            wrong[2] = lost_cells(self.column, _CHECK)
-        return coded.codes, wrong
+        return coded.codes, coded.errors(self.column)
 
-    def errors(self, series: pl.Series) -> dict[int, GaplessError]:
-        """The errors of a part of the column by priority. No cell is encoded if the lookup table has no error."""
-        known = self._table(series)
+    def errors(self, frame: pl.DataFrame) -> dict[int, GaplessError]:
+        """The errors of the same cells by priority. No cell is encoded if the lookup table has no error."""
+        known = self._table(frame[self.column.name])
         if known is not None and not (known[1].refused.any() or known[1].lost.any()):
             return {}
-        return self.codes(series)[1]
+        return self.codes(frame)[1]
+
+    def values(self, frame: pl.DataFrame, codes: Codes) -> NDArray[np.float64] | None:
+        """The `column_values` of the same cells."""
+        return column_values(frame[self.column.name], self.column, codes)
 
     def _table(self, series: pl.Series) -> tuple[int, _EncodedCells] | None:
         """A lookup table with all numbers of this part, and its least number; None if their range is too large."""
@@ -290,8 +306,92 @@ class Encoder:
         if not (high - low < min(SPAN, len(series) // WORTH) and -(2**62) < low <= high < 2**62):
             return None
         numbers = pl.Series([*range(low, high + 1), None], dtype=series.dtype)
-        self._tables[str(series.dtype)] = low, _EncodedCells.of(numbers, self.column)
+        self._tables[str(series.dtype)] = low, _encoded(numbers, self.column)
         return self._tables[str(series.dtype)]
+
+
+class DifferenceEncoder:
+    """Encodes a column that is the difference of two others, from the two cells of each row.
+
+    The difference is between the values that the schema reads: a cell outside the bounds follows the rule of its column
+    first. It has no value where one of the two has none. Then it has the state of the minuend; if only the subtrahend
+    has no value, it is the first kind of gap, as a cell outside the schema is.
+    """
+
+    def __init__(self, column: NumericColumn, difference: Difference, subtrahend: BinnedColumn) -> None:
+        self.column = column
+        self._pair = difference.minuend, subtrahend
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the file that are read."""
+        return tuple(column.name for column in self._pair)
+
+    def codes(self, frame: pl.DataFrame) -> tuple[Codes, dict[int, GaplessError]]:
+        """The codes of the difference in a part of the rows, and the errors by priority; those of the minuend last."""
+        try:
+            cells, minuend = self.cells(frame)
+        except ReadError as error:
+            return np.zeros(0, dtype=code_type(self.column)), {0: error}
+        coded = _EncodedCells.of(cells, self.column)
+        others = {MINUEND + priority: error for priority, error in minuend.errors(self._pair[0]).items()}
+        return coded.codes, coded.errors(self.column) | others
+
+    def errors(self, frame: pl.DataFrame) -> dict[int, GaplessError]:
+        """The errors of the same cells by priority."""
+        return self.codes(frame)[1]
+
+    def values(self, frame: pl.DataFrame, codes: Codes) -> NDArray[np.float64]:
+        """The values of the same cells; NaN for cells without a value. One outside is moved to the nearest."""
+        found = self.series(frame).cast(pl.Float64).fill_null(np.nan).to_numpy()
+        return np.where(codes < self.column.values_size, np.clip(found, *self.column.limits), np.nan)
+
+    def series(self, frame: pl.DataFrame) -> pl.Series:
+        """The differences, also those outside the bounds; null where there is none."""
+        (_, high), (_, low) = (_values(frame[column.name], column) for column in self._pair)
+        differences = pl.Series(self.column.name, high - low).fill_nan(None)
+        return differences.cast(pl.Int64) if self.column.has_whole_values else differences
+
+    def cells(self, frame: pl.DataFrame) -> tuple[Cells, _EncodedCells]:
+        """The cells of the difference, and those of the minuend."""
+        (minuend, high), (subtrahend, low) = (_values(frame[column.name], column) for column in self._pair)
+        positions = high - low
+        readable = ~np.isnan(positions)
+        codes = np.full(frame.height, _NONE, dtype=np.int32)
+        codes[readable] = self.column.bin_of(positions[readable])
+        size = self._pair[0].values_size
+        codes = np.where(minuend.codes >= size, minuend.codes.astype(np.int32) - size + self.column.values_size, codes)
+        wrong = minuend.refused | minuend.lost | subtrahend.refused | subtrahend.lost  # has an error of its own
+        return Cells(np.where(wrong, 0, codes), readable & ~self.column.contains(positions)), minuend
+
+
+ColumnEncoder: TypeAlias = Encoder | DifferenceEncoder
+
+
+def encoders(schema: Schema) -> list[ColumnEncoder]:
+    """The encoder of each column."""
+    return [encoder_of(column, schema) for column in schema.columns]
+
+
+def encoder_of(column: Column, schema: Schema) -> ColumnEncoder:
+    """The encoder of a column of this schema."""
+    if (difference := difference_of(column)) is None:
+        return Encoder(column)
+    subtrahend = schema[difference.subtrahend]
+    assert isinstance(column, NumericColumn) and isinstance(subtrahend, BinnedColumn)  # noqa: S101, PT018 for mypy
+    return DifferenceEncoder(column, difference, subtrahend)
+
+
+def _encoded(series: pl.Series, column: Column) -> _EncodedCells:
+    return _EncodedCells.of(classify(series, column), column)
+
+
+def _values(series: pl.Series, column: BinnedColumn) -> tuple[_EncodedCells, NDArray[np.float64]]:
+    """The cells of a binned column, and the position of each value that the schema reads; NaN where there is none."""
+    coded, positions = _encoded(series, column), _positions(series, column)
+    moved = np.clip(np.floor(positions) if column.has_whole_values else positions, *column.limits)
+    is_value = (coded.codes < column.values_size) & ~coded.refused & ~coded.lost
+    return coded, np.where(is_value, moved, np.nan)
 
 
 @redact_cells

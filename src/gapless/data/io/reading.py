@@ -132,10 +132,15 @@ def ledger_beside(data: Any) -> Path:
 
 def _about(schema: Schema, assumption: Assumption) -> Assumption:
     """The assumption for the columns of this schema that may be missing."""
-    gappy = columns_with_gaps(schema, schema.names)
+    gappy = columns_with_gaps(schema, schema.gap_rules)
     named = expand_rates(assumption, gappy)
     for column in named.rates if isinstance(named.rates, Mapping) else ():
         schema.positions([column])
+        if column not in schema.gap_rules:
+            wrong = (
+                f"column {column!r} is a difference, whose gaps follow from two columns, so no rate is assumed for it"
+            )
+            raise SchemaError(wrong, hint=f"leave {column!r} out of the assumption")
         if column not in gappy:
             wrong = f"column {column!r} may not be missing, but a rate of gaps is assumed for it"
             hint = f"leave {column!r} out of the assumption, or write may_be_missing = true for it in the schema"
