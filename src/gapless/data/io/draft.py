@@ -9,20 +9,22 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from gapless import types
-from gapless.data.io.encode import parse_dates
+from gapless.data.io.encode import Encoder, parse_dates
 from gapless.data.io.source import file_layout, is_plain, read_parts, redact_cells
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.bins import Scale
-from gapless.schema.calendar import Date, DateTime
+from gapless.schema.calendar import CalendarColumn, Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
 from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
@@ -35,6 +37,7 @@ _REFUSED = ("refused", "declined", "no answer", "keine angabe", "k.a.", "verweig
 GAP_WORDS: dict[str, MissingKind] = {**dict.fromkeys(_UNKNOWN, "unknown"), **dict.fromkeys(_REFUSED, "refused")}
 MOST_DECIMALS = 4  # numbers with more decimals get no resolution
 LONG_TAIL = 50  # the largest number over the median of the different numbers, from which on a log scale is proposed
+IN_ORDER = 0.99  # share of rows in which two dates are in order, from which on their difference is proposed
 MOST_DIFFERENT = 60  # whole numbers in this many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
@@ -162,6 +165,10 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     if not columns:
         wrong = "no column can be used: a schema needs numbers, dates, booleans, or text with few levels"
         raise SchemaError(wrong, hint="pass data with at least one such column")
+    frames = read_parts(data, encoding=encoding, separator=separator, for_holder=True)
+    for later, earlier in _ordered_dates(frames, [column for column in columns if isinstance(column, CalendarColumn)]):
+        remark = f'hardly ever before {earlier}: declare the time between, difference = "{later} - {earlier}"?'
+        remarks[later] = "; ".join(filter(None, [remarks.get(later), remark]))
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
     schema = Schema(name, columns, ignore=tuple(left_out), unchecked=True, separator=separator, encoding=encoding)
@@ -206,6 +213,29 @@ def _column(seen: _ObservedColumn, max_levels: int) -> Column | str:
     if len(texts) > max_levels:
         return f"text with more than {plural(max_levels, 'level')}, such as names or identifiers"
     return Categorical(seen.name, sorted(texts), **common)
+
+
+def _ordered_dates(frames: Iterable[pl.DataFrame], dates: Sequence[CalendarColumn]) -> list[tuple[str, str]]:
+    """Pairs of dates that are in order in nearly all rows, the later first. No column follows from two others."""
+    pairs = [(later, earlier) for later, earlier in permutations(dates, 2) if later.unit == earlier.unit]
+    found = np.zeros((len(pairs), 3))  # rows with both, rows in order, the sum of the differences
+    for frame in frames if pairs else ():
+        encoders = {column.name: Encoder(column) for column in dates}
+        values = {name: encoder.values(frame, encoder.codes(frame)[0]) for name, encoder in encoders.items()}
+        for place, (later, earlier) in enumerate(pairs):
+            high, low = values[later.name], values[earlier.name]
+            if high is None or low is None:  # for mypy: dates have values
+                continue
+            differences = (high - low)[~np.isnan(high - low)]
+            found[place] += len(differences), (differences >= 0).sum(), differences.sum()
+    rows, in_order, total = found.T
+    ordered = [place for place in range(len(pairs)) if in_order[place] >= IN_ORDER * rows[place] and total[place] > 0]
+    proposed: dict[str, str] = {}
+    for place in sorted(ordered, key=lambda place: total[place] / rows[place]):  # the closest first
+        minuend, subtrahend = (column.name for column in pairs[place])
+        if minuend not in {*proposed, *proposed.values()} and subtrahend not in proposed:
+            proposed[minuend] = subtrahend
+    return [*proposed.items()]
 
 
 def _codes(seen: _ObservedColumn) -> tuple[list[str], set[str]]:

@@ -348,13 +348,13 @@ class DifferenceEncoder:
 
     def series(self, frame: pl.DataFrame) -> pl.Series:
         """The differences, also those outside the bounds; null where there is none."""
-        (_, high), (_, low) = (_values(frame[column.name], column) for column in self._pair)
+        (_, high), (_, low) = (_value_positions(frame[column.name], column) for column in self._pair)
         differences = pl.Series(self.column.name, high - low).fill_nan(None)
         return differences.cast(pl.Int64) if self.column.has_whole_values else differences
 
     def cells(self, frame: pl.DataFrame) -> tuple[Cells, _EncodedCells]:
         """The cells of the difference, and those of the minuend."""
-        (minuend, high), (subtrahend, low) = (_values(frame[column.name], column) for column in self._pair)
+        (minuend, high), (subtrahend, low) = (_value_positions(frame[column.name], column) for column in self._pair)
         positions = high - low
         readable = ~np.isnan(positions)
         codes = np.full(frame.height, _NONE, dtype=np.int32)
@@ -386,7 +386,7 @@ def _encoded(series: pl.Series, column: Column) -> _EncodedCells:
     return _EncodedCells.of(classify(series, column), column)
 
 
-def _values(series: pl.Series, column: BinnedColumn) -> tuple[_EncodedCells, NDArray[np.float64]]:
+def _value_positions(series: pl.Series, column: BinnedColumn) -> tuple[_EncodedCells, NDArray[np.float64]]:
     """The cells of a binned column, and the position of each value that the schema reads; NaN where there is none."""
     coded, positions = _encoded(series, column), _positions(series, column)
     moved = np.clip(np.floor(positions) if column.has_whole_values else positions, *column.limits)
