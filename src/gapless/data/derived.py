@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gapless.schema import Column
 from gapless.schema.calendar import CalendarColumn
-from gapless.schema.difference import Difference
+from gapless.schema.difference import Difference, in_steps
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes, Floats
 
@@ -33,11 +33,9 @@ def minuend_cells(
         subtrahend: the values of the subtrahend. Without one, a cell is the first kind of gap.
     """
     minuend = difference.minuend
-    sums = np.clip(values + subtrahend, *minuend.limits)
+    sums = minuend.intervals.from_steps(in_steps(minuend, values) + in_steps(minuend, subtrahend))
     filled = ~np.isnan(sums)
-    positions = np.where(filled, sums, minuend.limits[0])
-    if minuend.step:
-        positions = minuend.intervals.from_steps(np.round(positions / minuend.step))
+    positions = np.where(filled, np.clip(sums, *minuend.limits), minuend.limits[0])
     states = {column.code_of_gap(kind): minuend.code_of_gap(kind) for kind in column.gaps}
     if column.not_applicable is not None:
         states[column.code_of_gap("not-applicable")] = minuend.code_of_gap("not-applicable")

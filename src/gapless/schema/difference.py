@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gapless.errors import SchemaError
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import Column, MissingCode
 from gapless.schema.numeric import BinnedColumn, Integer, NumericColumn
 from gapless.text import listing
+from gapless.types import Floats
 
 EXAMPLE = 'write difference = "discharge - admission"'
 
@@ -64,6 +67,11 @@ def resolve(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(_with_states(column, known) for column in kept)
 
 
+def in_steps(column: BinnedColumn, positions: Floats) -> Floats:
+    """Positions as whole numbers of steps of the column, rounded to the nearest; NaN stays."""
+    return positions if column.has_whole_values else np.floor(positions / column.step + 0.5)
+
+
 def without_minuend(column: Column) -> Column:
     """The difference as a column of its own, for a table without the subtrahend."""
     return column if difference_of(column) is None else replace(column, difference=None)  # type: ignore[call-arg]
@@ -102,7 +110,7 @@ def _resolved(column: NumericColumn, minuend: Column, subtrahend: Column) -> Num
     """The difference with its two columns, after all checks."""
     if not (isinstance(minuend, BinnedColumn) and isinstance(subtrahend, BinnedColumn)):
         odd = subtrahend if isinstance(minuend, BinnedColumn) else minuend
-        raise _error(column, f"is a difference, but {odd.name!r} is {odd.kind}", "use columns of numbers or dates")
+        raise _error(column, f"is a difference, but {odd.name!r} is {odd.kind}", "use two columns of numbers or dates")
     _check_kinds(column, minuend, subtrahend)
     if column.missing:
         wrong = f"has missing codes, but it is computed: its gaps are those of {minuend.name!r}"
@@ -122,19 +130,22 @@ def _resolved(column: NumericColumn, minuend: Column, subtrahend: Column) -> Num
 
 
 def _check_kinds(column: NumericColumn, minuend: BinnedColumn, subtrahend: BinnedColumn) -> None:
-    """Refuse columns that cannot be subtracted, or whose difference is of another kind."""
-    calendar = isinstance(minuend, CalendarColumn) and isinstance(subtrahend, CalendarColumn)
-    numbers = isinstance(minuend, NumericColumn) and isinstance(subtrahend, NumericColumn)
-    units = {c.unit for c in (minuend, subtrahend) if isinstance(c, CalendarColumn)}
-    if not (calendar or numbers) or len(units) > 1:
-        wrong = f"is a difference of {minuend.name!r} and {subtrahend.name!r}, which differ in kind or resolution"
-        raise _error(column, wrong, "declare two columns of numbers, or two of dates with the same resolution")
-    whole = minuend.has_whole_values and subtrahend.has_whole_values
-    if calendar and not isinstance(column, Integer):
-        steps = f"{minuend.resolution}s"  # type: ignore[attr-defined] # a column of dates
-        raise _error(column, f"is a number of {steps}, which are counted in whole numbers", 'write kind = "integer"')
-    if isinstance(column, Integer) and not whole:
-        raise _error(column, "is an integer, but the difference of two numbers is a number", 'write kind = "number"')
+    """Refuse columns without a common step: a difference is a whole number of steps, so that sums are exact."""
+    pair = f"{minuend.name!r} and {subtrahend.name!r}"
+    if isinstance(minuend, CalendarColumn) and isinstance(subtrahend, CalendarColumn):
+        if minuend.unit != subtrahend.unit:
+            wrong = f"is a difference of {pair}, which have different resolutions"
+            raise _error(column, wrong, f'write resolution = "{minuend.resolution}" for both, or another one')
+        if not isinstance(column, Integer):
+            raise _error(column, f"counts {minuend.resolution}s, which are whole", 'write kind = "integer"')
+    elif isinstance(minuend, NumericColumn) and isinstance(subtrahend, NumericColumn):
+        steps = {part.step for part in (column, minuend, subtrahend)}
+        if len(steps) > 1 or 0.0 in steps:
+            wrong = f"is a difference of {pair}, but the three have no common resolution"
+            raise _error(column, wrong, 'write kind = "integer" for all, or one resolution such as 0.01 for all')
+    else:
+        wrong = f"is a difference of {pair}, which are neither both numbers nor both dates"
+        raise _error(column, wrong, "use two columns of numbers, or two of dates")
 
 
 def _check_reach(column: NumericColumn, minuend: BinnedColumn, subtrahend: BinnedColumn) -> None:
@@ -143,14 +154,16 @@ def _check_reach(column: NumericColumn, minuend: BinnedColumn, subtrahend: Binne
     So a row that is written within the bounds of the minuend has a difference within those of the difference.
     """
     (lower, upper), (first, last), (least, most) = (c.limits for c in (minuend, subtrahend, column))
-    if last + least > upper or first + most < lower:
-        side, end = ("after", 1) if last + least > upper else ("before", 0)
-        wrong = (
-            f"column {minuend.name!r} must be {side} its bound {minuend.bounds[end]} where {subtrahend.name!r} is "
-            f"{subtrahend.bounds[end]}, by the bounds of {column.name!r}"
-        )
-        hint = f"write wider bounds for {minuend.name!r} or {column.name!r}, or narrower ones for {subtrahend.name!r}"
-        raise SchemaError(wrong, hint=hint)
+    ends = ((last + least, "at least", 1, last + least > upper), (first + most, "at most", 0, first + most < lower))
+    for position, side, end, is_beyond in ends:
+        if is_beyond:
+            bounds = f"[{minuend.bounds[0]}, {minuend.bounds[1]}]"
+            wrong = (
+                f"column {minuend.name!r} would be {side} {minuend.label(position)} where {subtrahend.name!r} is "
+                f"{subtrahend.bounds[end]}, but its bounds are {bounds}"
+            )
+            hint = f"write other bounds for {minuend.name!r}, {subtrahend.name!r} or {column.name!r}"
+            raise SchemaError(wrong, hint=hint)
 
 
 def _states(minuend: BinnedColumn) -> tuple[MissingCode, ...]:

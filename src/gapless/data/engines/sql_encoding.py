@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -187,6 +188,8 @@ def encode_difference(
         lower, upper = map(dialect.double, part.limits)
         read = f"FLOOR({positions[-1]})" if part.has_whole_values else positions[-1]
         moved = f"LEAST(GREATEST({read}, {lower}), {upper})"
+        if not part.has_whole_values:
+            moved = f"FLOOR({moved} / {dialect.double(part.step)} + {dialect.double(0.5)})"
         values.append(f"CASE WHEN c{place} >= 0 AND c{place} < {part.values_size} THEN {moved} END")
     coder = _ColumnEncoder(column, "double", dialect, "", "", "")
     ((_, high, _), (_, low, _)), size = pair, pair[0][0].values_size
@@ -197,7 +200,9 @@ def encode_difference(
         f"WHEN d{high} IS NULL THEN {coder.lost}",
     )
     code = f"CASE {' '.join(cases)} {coder.on_line(column, f'd{high}')} END"
-    return DifferenceExpressions(subtrahend, (positions[0], positions[1]), f"{values[0]} - {values[1]}", code)
+    up, down = (dialect.double(number) for number in Decimal(str(column.step)).as_integer_ratio())
+    distance = f"({values[0]} - {values[1]}) * {up} / {down}"  # as `multiples` computes it
+    return DifferenceExpressions(subtrahend, (positions[0], positions[1]), distance, code)
 
 
 def cell_error(column: Column, code: int) -> GaplessError:

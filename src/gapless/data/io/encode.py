@@ -22,7 +22,7 @@ from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import LevelColumn, as_text
-from gapless.schema.difference import Difference, difference_of
+from gapless.schema.difference import Difference, difference_of, in_steps
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 from gapless.text import listing, nearest
 from gapless.types import Codes
@@ -348,14 +348,14 @@ class DifferenceEncoder:
 
     def series(self, frame: pl.DataFrame) -> pl.Series:
         """The differences, also those outside the bounds; null where there is none."""
-        (_, high), (_, low) = (_value_positions(frame[column.name], column) for column in self._pair)
-        differences = pl.Series(self.column.name, high - low).fill_nan(None)
+        (_, high), (_, low) = (_value_steps(frame[column.name], column) for column in self._pair)
+        differences = pl.Series(self.column.name, self.column.intervals.from_steps(high - low)).fill_nan(None)
         return differences.cast(pl.Int64) if self.column.has_whole_values else differences
 
     def cells(self, frame: pl.DataFrame) -> tuple[Cells, _EncodedCells]:
         """The cells of the difference, and those of the minuend."""
-        (minuend, high), (subtrahend, low) = (_value_positions(frame[column.name], column) for column in self._pair)
-        positions = high - low
+        (minuend, high), (subtrahend, low) = (_value_steps(frame[column.name], column) for column in self._pair)
+        positions = self.column.intervals.from_steps(high - low)
         readable = ~np.isnan(positions)
         codes = np.full(frame.height, _NONE, dtype=np.int32)
         codes[readable] = self.column.bin_of(positions[readable])
@@ -386,12 +386,12 @@ def _encoded(series: pl.Series, column: Column) -> _EncodedCells:
     return _EncodedCells.of(classify(series, column), column)
 
 
-def _value_positions(series: pl.Series, column: BinnedColumn) -> tuple[_EncodedCells, NDArray[np.float64]]:
-    """The cells of a binned column, and the position of each value that the schema reads; NaN where there is none."""
+def _value_steps(series: pl.Series, column: BinnedColumn) -> tuple[_EncodedCells, NDArray[np.float64]]:
+    """The cells of a binned column, and each value that the schema reads, in steps; NaN where there is none."""
     coded, positions = _encoded(series, column), _positions(series, column)
     moved = np.clip(np.floor(positions) if column.has_whole_values else positions, *column.limits)
     is_value = (coded.codes < column.values_size) & ~coded.refused & ~coded.lost
-    return coded, np.where(is_value, moved, np.nan)
+    return coded, np.where(is_value, in_steps(column, moved), np.nan)
 
 
 @redact_cells
