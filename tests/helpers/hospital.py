@@ -1,6 +1,7 @@
 """A simulated hospital: stays of about a week, most of them short, some long; longer for severe cases."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ from gapless.schema import Constraint
 
 SEVERITIES = ("low", "middle", "high")
 MEAN_STAYS = (5.0, 10.0, 22.0)  # of each severity, one day more
-DATES = {"bounds": ("2023-01-01", "2025-12-31"), "bins": "learned"}
+DATES: dict[str, Any] = {"bounds": ("2023-01-01", "2025-12-31"), "bins": "learned"}
 
 SEPARATE = gl.Schema(
     "stays",

@@ -628,3 +628,26 @@ def test_an_invalid_excel_file_and_a_missing_reader_are_errors(tmp_path, monkeyp
     pytest.importorskip("fastexcel")
     with pytest.raises(gl.errors.ReadError, match="is not a valid Excel file"):
         gl.Table.read(tmp_path / "t.xlsx", schema)
+
+
+def test_two_dates_in_order_get_a_remark_on_their_difference():
+    """The closest pair counts, and no column follows from two others. A date that is often earlier gets none."""
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 4, 9), eager=True)
+    later = pl.Series([day + dt.timedelta(days=place % 9) for place, day in enumerate(days)])
+    frame = pl.DataFrame(
+        {
+            "discharge": later,
+            "admission": days,
+            "born": [day - dt.timedelta(days=9000 + 37 * (place % 50)) for place, day in enumerate(days)],
+            "sent": [day + dt.timedelta(days=place % 30 - 3) for place, day in enumerate(days)],
+        }
+    )
+    remarks = gl.data.draft_schema(frame).remarks
+    expected = 'hardly ever before admission: declare the time between, difference = "discharge - admission"?'
+    assert remarks["discharge"] == expected
+    assert not any(
+        "discharge -" in remark or "admission -" in remark for name, remark in remarks.items() if name != "discharge"
+    )
+    assert "difference" not in str(gl.data.draft_schema(frame.select("admission", "sent")).remarks)
+    gaps = frame.with_columns(discharge=pl.when(pl.col("discharge") > days[50]).then("discharge"))
+    assert gl.data.draft_schema(gaps).remarks["discharge"] == expected
