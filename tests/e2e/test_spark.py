@@ -17,6 +17,7 @@ from gapless.synth import METHODS
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
 from helpers.databases import spark_frame
+from helpers.differences import CALENDAR, SCHEMAS, SMALL, TAKES_ALL
 from helpers.odd_cells import DATES, DAYS, FAR, FAR_DAYS, FAR_STEPS, LEVELS, MOMENTS, NUMBERS, TEXTS, near
 from helpers.open_sealed import reveal
 
@@ -247,3 +248,14 @@ def test_spark_messages_about_cells_are_withheld(spark, tmp_path, capfd):
         gl.read(frame, SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=tmp_path / "x.ledger")
     assert error.value.__context__ is None
     assert not any("secret" in text for text in (str(error.value), *capfd.readouterr()))
+
+
+@pytest.mark.parametrize("name", TAKES_ALL)
+def test_differences_are_computed_as_in_memory(name, spark):
+    schema = SCHEMAS[name].finest
+    texts = CALENDAR if isinstance(schema["a"], gl.Date | gl.DateTime) else [*SMALL, *TEXTS]
+    frame = pl.DataFrame({"a": texts * 7, "b": [text for step in range(7) for text in texts[step:] + texts[:step]]})
+    here = encode([frame], schema).columns
+    there = materialize(Spark.read(SparkSource(spark_frame(spark, frame)), schema)).columns
+    rows = [sorted(zip(*(codes.tolist() for codes in side), strict=True)) for side in (here, there)]
+    assert rows[0] == rows[1]

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,70 +20,10 @@ from gapless.data.io.encode import encode
 from gapless.schema.difference import difference_of, in_steps
 from gapless.testing.audit import private
 from helpers.databases import query_of
+from helpers.differences import CALENDAR, NEAR, SCHEMAS, SMALL, TAKES_ALL
 from helpers.examples import examples
-from helpers.odd_cells import DAYS, MOMENTS, NUMBERS, TEXTS
+from helpers.odd_cells import TEXTS
 from helpers.open_sealed import reveal
-
-GAPS = {
-    "may_be_missing": True,
-    "missing": ("NA", gl.MissingCode("-9", "refused"), gl.MissingCode("n/a", "not-applicable")),
-}
-LOST = {"may_be_missing": True, "outside": "missing"}
-DAY = ("2024-02-27", "2024-03-02")
-
-
-def declared(first, second, **difference):
-    """A table of two columns and their difference."""
-    kind = gl.Number if "resolution" in difference else gl.Integer
-    return gl.Schema("t", [second, first, kind("between", difference="b - a", **difference)])
-
-
-SCHEMAS = {
-    "days": declared(gl.Date("b", bounds=DAY, **GAPS), gl.Date("a", bounds=DAY, may_be_missing=True), bounds=(0, 3)),
-    "days, gaps outside": declared(
-        gl.Date("b", bounds=("2024-02-27", "2024-03-03"), **GAPS, outside="missing"),
-        gl.Date("a", bounds=DAY, **LOST),
-        bounds=(1, 3),
-        **LOST,
-    ),
-    "months": declared(
-        gl.Date("b", bounds=("2000-01-01", "2030-12-31"), resolution="month", format="%d.%m.%Y", may_be_missing=True),
-        gl.Date("a", bounds=("1995-01-01", "2030-12-31"), resolution="month"),
-        bounds=(0, 60),
-    ),
-    "seconds": declared(
-        gl.DateTime("b", bounds=("2024-01-01", "2024-12-31"), bins="learned", **LOST),
-        gl.DateTime("a", bounds=("2024-01-01", "2024-12-31"), **LOST),
-        bounds=(0, 10**7),
-        bins="learned",
-    ),
-    "whole": declared(
-        replace(NUMBERS["whole"], name="b"), gl.Integer("a", bounds=(0, 20), may_be_missing=True), bounds=(-9, 30)
-    ),
-    "numbers": declared(
-        gl.Number("b", bounds=(-2, 2001), resolution=0.25, decimal=",", thousands=".", **LOST),
-        gl.Number("a", bounds=(-2, 2000), resolution=0.25, **LOST),
-        bounds=(-1, 2),
-        resolution=0.25,
-        edges=(-1, 0, 0.5, 2),
-    ),
-    "tenths": declared(
-        gl.Number("b", bounds=(0, 3), resolution=0.1, **GAPS),
-        gl.Number("a", bounds=(0, 2.8), resolution=0.1, **LOST),
-        bounds=(0.2, 2.2),
-        resolution=0.1,
-        **LOST,
-    ),
-    "refuse": declared(gl.Date("b", bounds=DAY, **GAPS), gl.Date("a", bounds=DAY), bounds=(0, 2), outside="refuse"),
-    "minuend refuses": declared(
-        gl.Date("b", bounds=DAY, may_be_missing=True, outside="refuse"), gl.Date("a", bounds=DAY), bounds=(0, 2)
-    ),
-    "no gaps": declared(gl.Date("b", bounds=DAY), gl.Date("a", bounds=DAY), bounds=(0, 2)),
-}
-TAKES_ALL = [name for name in SCHEMAS if name not in ("refuse", "minuend refuses", "no gaps", "months")]
-NEAR = [f"2024-02-{day}" for day in (26, 27, 28, 29)] + [f"2024-03-0{day}" for day in (1, 2, 3)]
-CALENDAR = [*NEAR, *(f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in NEAR), "NA", "-9", "n/a", "", *MOMENTS, *DAYS[:20]]
-SMALL = [str(number / 4) for number in range(-8, 20)] + ["1,5", "0,1", "NA", "-9", "n/a", "", "12", "21"]
 
 
 def cells_of(schema):
@@ -205,15 +144,18 @@ def test_a_difference_from_the_row_above_is_found(monkeypatch):
 def test_what_is_written_is_within_the_bounds_and_read_again(name, seed, ends, tmp_path_factory):
     """For any rows of a model: the minuend within its bounds, the difference within its own, both read as written."""
     schema, rng = SCHEMAS[name], np.random.default_rng(seed)
-    sizes = [column.extended_size for column in schema.columns]
-    drawn = [rng.choice([0, size - 1], 30) if ends else rng.integers(0, size, 30) for size in sizes]
+    states = [range(column.extended_size) for column in schema.columns]
+    extremes = [[0, column.values_size - 1, column.extended_size - 1] for column in schema.columns]
+    drawn = [rng.choice(codes, 30) for codes in (extremes if ends else states)]
     table = gl.Table(schema, drawn, rows=30, seed=seed)
     column, minuend = schema["between"], difference_of(schema["between"]).minuend
     path = tmp_path_factory.mktemp("written") / "t.csv"
     table.write(path)
+    written = encoding._positions(table["b"], minuend)
     for again in (gl.Table.read(path, schema), gl.Table.read(table.to_polars(), schema)):
         low, between = (again.numeric_values(place) for place in (0, 1))
         high = gl.Table.read(table.to_polars(), gl.Schema("t", [schema["a"], minuend])).numeric_values(1)
+        assert np.array_equal(written, high, equal_nan=True)  # no rule for cells outside was needed
         observed = ~np.isnan(high)
         assert np.array_equal(observed, ~np.isnan(between))
         steps = in_steps(minuend, high) - in_steps(minuend, low)

@@ -186,11 +186,10 @@ def encode_difference(
         assert isinstance(part, BinnedColumn)  # noqa: S101 for mypy: a schema refuses others
         positions.append(f"x{place}" if steps.position else f"t{place}")
         lower, upper = map(dialect.double, part.limits)
-        read = f"FLOOR({positions[-1]})" if part.has_whole_values else positions[-1]
-        moved = f"LEAST(GREATEST({read}, {lower}), {upper})"
+        steps_of = f"LEAST(GREATEST({positions[-1]}, {lower}), {upper})"
         if not part.has_whole_values:
-            moved = f"FLOOR({moved} / {dialect.double(part.step)} + {dialect.double(0.5)})"
-        values.append(f"CASE WHEN c{place} >= 0 AND c{place} < {part.values_size} THEN {moved} END")
+            steps_of = f"{steps_of} / {dialect.double(part.step)} + {dialect.double(0.5)}"
+        values.append(f"CASE WHEN c{place} >= 0 AND c{place} < {part.values_size} THEN FLOOR({steps_of}) END")
     coder = _ColumnEncoder(column, "double", dialect, "", "", "")
     ((_, high, _), (_, low, _)), size = pair, pair[0][0].values_size
     cases = (
