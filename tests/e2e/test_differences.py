@@ -9,6 +9,7 @@ import pytest
 import gapless as gl
 from gapless.errors import ReadError, SchemaError
 from gapless.missing import check
+from gapless.missing.gap_mechanisms import frame_with_gaps, schema_with_gaps, with_gaps
 from helpers.command_line import run
 from helpers.hospital import DECLARED, lengths, stays
 from helpers.repeatable_noise import repeatable_noise
@@ -164,3 +165,20 @@ def test_gaps_go_with_both_dates_and_no_rate_is_assumed_for_them(tmp_path):
     budget = gl.Budget(1.0, 0, ground_truth=gl.MCAR({"length_of_stay": 0.1}))
     with pytest.raises(SchemaError, match="'length_of_stay' is a difference, whose gaps follow from two columns"):
         gl.read(stays(10), schema, protect=gl.Rows(1), ledger=tmp_path / "a.ledger", budget=budget)
+
+
+def test_no_rate_is_estimated_for_a_difference(folder):
+    table = read(folder, "rates.ledger")
+    with pytest.raises(SchemaError, match="may_be_missing = true for no column"):
+        gl.missing.gap_rates(table, spend="50%")  # only the difference may be missing
+    assert not table.ledger.entries
+
+
+def test_gaps_can_be_made_in_a_public_table():
+    """The frame and the table have the same gaps: where one of the dates is missing, the second is."""
+    table = gl.Table.read(stays(300), DECLARED)
+    flags = gl.MCAR({"admission": 0.2, "length_of_stay": 0.3}).mask(table, seed=1)
+    gapped = with_gaps(table, flags).to_polars()
+    read_again = gl.Table.read(frame_with_gaps(stays(300), DECLARED, flags), schema_with_gaps(DECLARED, flags))
+    assert read_again.to_polars().equals(gapped)
+    assert gapped["discharge"].null_count() == flags[:, 1:].any(axis=1).sum()
