@@ -99,7 +99,7 @@ def test_a_preview_of_neighbours_is_per_unit_of_sensitivity():
     assert 0.8 < shown.noise_median < 1.1
     assert "for each row that one row can change" in str(shown)
     mean = gl.query.preview(gl.Mean("x", missing=KNN), PAIRS, budget=gl.Budget(2.0, 0), spend="100%")
-    assert "the answer times n" in mean.of
+    assert "the answer times the number of rows" in mean.of
     stated = gl.query.preview(gl.Mean("x", missing=KNN), PAIRS, budget=gl.Budget(2.0, 0), spend="100%", rows=100)
     assert stated.noise_median == pytest.approx(mean.noise_median / 100)
     assert "on an answer about 100 rows, for each row that one row can change" in str(stated)
