@@ -561,7 +561,7 @@ def test_the_ledger_describes_the_first_batch(tmp_path):
     table = open_table(tmp_path)
     release(table)
     text = str(table.ledger)
-    assert "  spent 100.00%, left 0.00%\n  All entries so far amount to ε = 1, if all of them were chosen before" in text
+    assert "  spent 100.00%, left 0.00%\n  All entries so far amount to ε = 1, if all of them were" in text
     assert "The first 3 entries were fixed in advance and are priced together, by their exact total: 100.00% of" in text
     assert re.search(r"of the budget, while one by one they would cost 1\d\d\.\d\d%\.\n", text)
     summary = json.loads(json.dumps(table.ledger.summary()))

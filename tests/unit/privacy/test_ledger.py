@@ -105,7 +105,7 @@ def test_a_share_is_percent_of_the_whole_budget_and_a_loss_is_itself(table):
 def test_spend_must_be_a_loss_of_this_ledger(table, tmp_path):
     other = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0))
     for wrong in (0.5, other.ledger.left, None):
-        with pytest.raises(BudgetError, match=r"a spend must be a percentage above 0%|is ambiguous|spend is a loss of Rényi order"):
+        with pytest.raises(BudgetError, match=r"must be a percentage|is ambiguous|is a loss of Rényi order"):
             table.ledger.grant(wrong, to="test")
 
 
@@ -500,7 +500,7 @@ def test_the_ledger_reads_well(table):
     spend(table, 10)
     text = str(table.ledger)
     assert "Ledger of 'letters': ε = 1, δ = 1e-06, protecting one row" in text
-    amounts = r"  spent 10\.00%, left 90\.00%\n  All entries so far amount to ε = 0\.\d+, if all of them were chosen before "
+    amounts = r"  spent 10\.00%, left 90\.00%\n  All entries so far amount to ε = 0\.\d+, if all of them "
     assert re.search(amounts, text)
     assert "DiscreteGaussian(" in text
     json.dumps(table.ledger.summary(), allow_nan=False)
