@@ -22,7 +22,7 @@ import polars as pl
 import gapless as gl
 import synth
 from gapless.inference.estimates import Estimates, estimate, estimates_of
-from gapless.query.questions import parse_question
+from gapless.query import parse_question
 from gapless.schema import Categorical, Integer, Number, Schema
 
 CELLS = ("rows", "aim,1", "aim,3", "mixture,3", "aim,1,mcar")

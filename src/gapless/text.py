@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from gapless.errors import GaplessError
@@ -72,6 +72,22 @@ def listing(names: Iterable[str], *, most: int = 12) -> str:
     """
     names = list(names)
     return ", ".join(map(visible, names[:most])) + (f" … ({len(names) - most} more)" if len(names) > most else "")
+
+
+WIDEST = 110  # characters of a line of a two-way table
+
+
+def two_way(rows: Sequence[str], columns: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """Return the lines of a two-way table; none if they would be too wide.
+
+    >>> two_way(["F", "M"], ["no", "yes"], ["12", "3", "9", "10"])
+    ['     no  yes', '  F  12  3', '  M  9   10']
+    """
+    many = len(columns)
+    grid = [["", *columns], *([name, *cells[row * many : (row + 1) * many]] for row, name in enumerate(rows))]
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    lines = ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in grid]
+    return lines if max(map(len, lines)) <= WIDEST else []
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.inference.estimates import bootstrap, rubin
+from gapless.inference.intervals import bootstrap, rubin
 from gapless.publish import model_of
 from helpers.read_and_release import read_and_release
 

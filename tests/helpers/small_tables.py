@@ -4,7 +4,7 @@ from pathlib import Path
 
 import gapless as gl
 from gapless.query import Answer, parse_question
-from gapless.query.questions import AnyQuestion
+from gapless.query.parsing import AnyQuestion
 from gapless.testing.audit import private
 from gapless.testing.noise import no_noise
 

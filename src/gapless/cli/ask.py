@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gapless.publish import Balance
     from gapless.query import Answer
     from gapless.query.compiled import CompiledQuestion
-    from gapless.query.questions import AnyQuestion
+    from gapless.query.parsing import AnyQuestion
     from gapless.query.treatments import Preview
 
 EXAMPLES = (

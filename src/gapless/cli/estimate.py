@@ -54,7 +54,7 @@ def estimate(
 ) -> None:
     """Estimate from a release, with intervals that cover noise, sampling and gaps. Free: no private row is read."""
     from gapless.inference import columns_used, pool
-    from gapless.inference.pooling import FREE
+    from gapless.inference.pooled import FREE
     from gapless.publish import model_of
     from gapless.query import parse_question
     from gapless.query.answers import shared_notes
@@ -65,7 +65,7 @@ def estimate(
         columns_used(question, model.schema)  # refuse an impossible question before anything is learned
     with progress_bar("learning") as progress:
         tables = model.copies(many, seed=seed, progress=progress)
-        pooled = [pool(tables, question) for question in asked]
+        pooled = pool(tables, asked)
     if as_json:
         print(json.dumps([result.to_dict() for result in pooled]))
     else:

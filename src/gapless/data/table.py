@@ -137,12 +137,13 @@ class Table:
         if schema.columns == self.schema.columns:
             return self
         self.schema.check_same_cells(schema)
-        values = self._numeric_values(range(len(self.codes)))
         codes: list[NDArray[Any]] = list(self.codes)
-        for place, (old, new, known) in enumerate(zip(self.schema.columns, schema.columns, values, strict=True)):
-            if old != new and isinstance(new, BinnedColumn) and known is not None:
+        values = list(self._values)
+        for place, (old, new) in enumerate(zip(self.schema.columns, schema.columns, strict=True)):
+            if old != new and isinstance(new, BinnedColumn) and (known := self.numeric_values(place)) is not None:
                 states = self.codes[place].astype(np.int64) - old.values_size + new.values_size
                 codes[place] = np.where(np.isnan(known), states, new.bin_of(np.nan_to_num(known)))
+                values[place] = known
         return Table(schema, codes, rows=self.rows, seed=self._seed, values=values, weights=self.weights)
 
     # ------------------------------------------------------------------ parts

@@ -1,35 +1,13 @@
-r"""Estimates from one table, and pooled intervals from several copies.
+"""Estimates from one table, with variances as if its rows were a sample.
 
 `Estimates` is the common form of an estimator's result: names, estimates, and their sampling variances. `estimate`
 answers a question on a public table in this form.
-
-**Pooling.** Each copy gives an estimate q and its sampling variance u, as if its rows were a sample. With means
-:math:`\bar q, \bar u` and the variance b of the estimates over m copies (Rubin 1987, chapter 3):
-
-.. math:: T = \bar u + (1 + \tfrac1m)\, b, \qquad
-          \nu = (m - 1) \Bigl(1 + \frac{\bar u}{(1 + 1/m)\, b}\Bigr)^2, \qquad \mathrm{centre} \pm t_\nu \sqrt T.
-
-u is the variance from sampling n rows; b is the variance from noise. Drawing rows from a model adds almost nothing to b
-(`gapless.model.sampling`).
-
-The centre is :math:`2 \hat q - \bar q`, where :math:`\hat q` is the estimate from the model that follows the released
-tables. Clipping counts at 0 makes a bias that grows with the noise. The tables of copies have twice the variance of the
-noise, so the change from :math:`\hat q` to :math:`\bar q` estimates this bias. It is subtracted (simulation
-extrapolation: Cook, Stefanski 1994, a line through two points).
-
-For columns with gaps or learned bins, whose counts cannot be negative in rows, a parametric bootstrap is computed too.
-The interval has the bootstrap's centre, and at least its width. Means use signed counts (`Measurements.bin_means`) and
-need this only for gaps. With q* the estimates of B replicates, the bootstrap interval is
-
-.. math:: \hat q - (\bar q^* - q^\circ) \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}
-
-where :math:`q^\circ` is the true value in the model that replicates come from. It is :math:`\hat q`, except for means,
-since rows cannot have negative counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -39,10 +17,13 @@ from numpy.typing import NDArray
 from gapless.constraints.grammar import value_columns
 from gapless.data import Table
 from gapless.errors import Argument, Call, Hint, ModelError, QuestionError
-from gapless.query import Mean, Proportion, Quantile
+from gapless.inference import relations
+from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, RankCorrelation, Regression
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
-from gapless.query.questions import AnyQuestion
+from gapless.query.parsing import AnyQuestion
+from gapless.query.questions import Question
+from gapless.query.relations import is_dummy
 from gapless.schema import Schema
 from gapless.synth.measurements import Measurements
 from gapless.types import Floats
@@ -141,10 +122,10 @@ _NORMAL = 1.96  # half-width of the interval of ranks for a quantile's variance,
 
 def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     """Return the columns that a question reads; refuse questions that copies cannot answer."""
-    if not isinstance(question, Mean | Proportion | Quantile):
+    if not isinstance(question, Mean | Proportion | Quantile | CrossTable | Correlation | Regression):
         raise QuestionError(
-            f"copies can estimate means, proportions, medians and quantiles, but not {question}",
-            hint=Hint("ask for a mean, proportion, median or quantile")
+            f"copies can estimate shares, means, quantiles and relations, but not {question}",
+            hint=Hint("ask for a proportion, mean, median, quantile, table, correlation or regression")
             | Hint("ask the private table with ", Call("people.ask", Call("Count"), Argument("spend", "5%"))),
         )
     compiled = question.compile(schema)
@@ -164,7 +145,23 @@ def bin_mean_column(question: object) -> str | None:
     return None if question.column in looked else question.column
 
 
-def estimate(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> Estimates:
+def needed_together(question: AnyQuestion, schema: Schema) -> list[frozenset[int]]:
+    """Return the sets of columns that must have been measured in one table each, by position.
+
+    The coefficients of a linear regression follow from the moments of pairs of columns, under a condition from those
+    of each pair with its columns. Other estimates need all their columns in one table.
+    """
+    columns = frozenset(schema.positions(sorted(columns_used(question, schema))))
+    if not isinstance(question, Regression) or question.logistic:
+        return [columns]
+    places = schema.positions(question.columns)
+    always = columns - frozenset(places)
+    return [always.union(pair) for pair in combinations(places, 2)]
+
+
+def estimate(
+    question: AnyQuestion | CompiledQuestion, table: Table, measurements: Measurements | None = None
+) -> Estimates:
     r"""Estimate the answer in each group with the table's weights, and its variance as if the rows were a sample.
 
     If `measurements` are given, each number counts as the mean of its bin (`Measurements.bin_means`). Bin means use
@@ -173,9 +170,18 @@ def estimate(question: AnyQuestion, table: Table, measurements: Measurements | N
     With shares w of the weight that sum to 1, the variance is :math:`\sum w^2 (x - \bar x)^2` for means. For a
     proportion it is :math:`p (1 - p) \sum w^2` with p shrunk towards 1/2 by two rows of either kind, so that it is
     never 0. For a quantile it follows from the values 1.96 standard deviations of rank below and above (Woodruff 1952).
+    `gapless.inference.relations` has those of correlations and regressions.
     """
-    groups = _groups(question, table, measurements)
-    pairs = [_estimate(question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
+    asked = question if isinstance(question, CompiledQuestion) else question.compile(table.schema)
+    match asked.question:
+        case CrossTable():
+            return _cell_shares(_chosen(asked, table))
+        case Correlation():
+            return _correlations(_chosen(asked, table))
+        case Regression():
+            return _coefficients(_chosen(asked, table))
+    groups = _groups(asked, table, measurements)
+    pairs = [_estimate(asked.question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
     values, variances = np.array(pairs).T
     return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
 
@@ -185,13 +191,15 @@ def support(question: Quantile, schema: Schema) -> Floats:
     return np.unique(cell_numbers(question.compile(schema).schema, question.column, None).values)
 
 
-def cumulative_shares(question: Quantile, table: Table, _: Measurements | None = None) -> Estimates:
+def cumulative_shares(question: Quantile | CompiledQuestion, table: Table, _: Measurements | None = None) -> Estimates:
     """Estimate the share of rows at or below each number of the `support`, group by group, with variances.
 
     Pooling uses these shares instead of a quantile. Quantiles jump between values of the support; shares do not.
     `quantile_bounds` turns their intervals into one for the quantile.
     """
-    numbers, groups = support(question, table.schema), _groups(question, table)
+    asked = question if isinstance(question, CompiledQuestion) else question.compile(table.schema)
+    assert isinstance(asked.question, Quantile)  # noqa: S101 for mypy
+    numbers, groups = np.unique(cell_numbers(asked.schema, asked.question.column, None).values), _groups(asked, table)
     shares, variances = np.full((2, len(groups), len(numbers)), np.nan)
     for index, group in enumerate(groups):
         if not len(group.values):
@@ -199,8 +207,7 @@ def cumulative_shares(question: Quantile, table: Table, _: Measurements | None =
         part = group.mass / group.mass.sum()
         one_row = float((part**2).sum())
         below = np.minimum(np.cumsum(np.bincount(np.searchsorted(numbers, group.values), part, len(numbers))), 1.0)
-        drawn = (below + 2 * one_row) / (1 + 4 * one_row)
-        shares[index], variances[index] = below, drawn * (1 - drawn) * one_row
+        shares[index], variances[index] = below, _share_variance(below, one_row)
     names = tuple(f"{group.name} ≤ {number:g}" for group in groups for number in numbers)
     rows = np.repeat(_rows(groups), len(numbers))
     return Estimates(names, shares.ravel(), variances.ravel(), rows=rows)
@@ -230,6 +237,92 @@ def quantile_bounds(q: float, shares: Floats, half: Floats) -> QuantileBounds:
     return QuantileBounds(place, min(low, place), max(high, place))
 
 
+class _Chosen(NamedTuple):
+    """The rows of a table as a question reads them: their codes, their group, and their weight, 0 if left out."""
+
+    asked: CompiledQuestion
+    codes: Mapping[str, NDArray[Any]]
+    group: NDArray[np.int64]
+    added: NDArray[np.int64]
+    mass: Floats
+
+    def numbers(self, column: str) -> Floats:
+        """Return the number of each row in a column; NaN for *not applicable*."""
+        numbers = cell_numbers(self.asked.schema, column, None).values
+        return np.asarray(np.append(numbers, np.nan)[np.minimum(self.codes[column].astype(np.int64), len(numbers))])
+
+
+def _chosen(asked: CompiledQuestion, table: Table) -> _Chosen:
+    rebinned = table.rebin(asked.schema)
+    codes = dict(zip(rebinned.schema.names, rebinned.codes, strict=True))
+    group, added = asked.contribution.evaluate(codes)
+    mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
+    return _Chosen(asked, codes, group, added, mass)
+
+
+def _cell_shares(chosen: _Chosen) -> Estimates:
+    names = tuple(", ".join(names) for names in chosen.asked.groups or [()])
+    total = chosen.mass.sum()
+    if not total:
+        none = np.full(len(names), np.nan)
+        return Estimates(names, none, none, rows=np.zeros(len(names)))
+    shares = np.bincount(chosen.group, chosen.mass, len(names)) / total
+    variances = _share_variance(shares, float((chosen.mass**2).sum() / total**2))
+    return Estimates(names, shares, variances, rows=np.full(len(names), total))
+
+
+def _correlations(chosen: _Chosen) -> Estimates:
+    question = chosen.asked.question
+    assert isinstance(question, Correlation)  # noqa: S101 for mypy
+    names = tuple(", ".join(names) for names in chosen.asked.groups or [()])
+    if isinstance(question, RankCorrelation):
+        correlate, schema = relations.rank_correlation, chosen.asked.schema
+        pair = [
+            np.where(codes < schema[name].values_size, codes.astype(np.float64), np.nan)
+            for name, codes in ((name, chosen.codes[name]) for name in (question.column, question.other))
+        ]
+    else:
+        correlate = relations.correlation
+        pair = [chosen.numbers(name) for name in (question.column, question.other)]
+    known = (chosen.mass > 0) & ~np.isnan(pair[0] + pair[1])
+    found, rows = np.full((2, len(names)), np.nan), np.zeros(len(names))
+    for number in range(len(names)):
+        here = known & (chosen.group == number)
+        rows[number] = chosen.mass[here].sum()
+        if rows[number]:
+            found[:, number] = correlate(pair[0][here], pair[1][here], chosen.mass[here])
+    return Estimates(names, found[0], found[1], rows=rows)
+
+
+def _coefficients(chosen: _Chosen) -> Estimates:
+    question, schema = chosen.asked.question, chosen.asked.schema
+    assert isinstance(question, Regression)  # noqa: S101 for mypy
+    names, columns = ["intercept"], [np.ones(len(chosen.mass))]
+    for name in question.regressors:
+        column = schema[name]
+        if is_dummy(column):
+            names += [f"{name} == {level}" for level in column.cells[1 : column.size]]
+            columns += list(relations.dummies(chosen.codes[name], column.size).T)
+        else:
+            names.append(name)
+            columns.append(chosen.numbers(name))
+    codes, size = chosen.codes[question.outcome], schema[question.outcome].values_size
+    response = np.where(codes < size, codes, np.nan) if question.logistic else chosen.numbers(question.outcome)
+    design = np.column_stack(columns)
+    known = (chosen.mass > 0) & ~np.isnan(design.sum(axis=1) + response)
+    rows = np.full(len(names), chosen.mass[known].sum())
+    found = np.full((2, len(names)), np.nan)
+    if known.any():
+        found[:] = relations.regression(design[known], response[known], chosen.mass[known], logistic=question.logistic)
+    return Estimates(tuple(names), found[0], found[1], rows=rows)
+
+
+def _share_variance(share: Any, one_row: float) -> Any:
+    """Return the variance of a share p: p (1 − p) / n, with p shrunk towards 1/2 by two rows of either kind."""
+    drawn = (share + 2 * one_row) / (1 + 4 * one_row)
+    return drawn * (1 - drawn) * one_row
+
+
 class _Group(NamedTuple):
     """The rows of a group that count: their values, the means of their bins, and their weights."""
 
@@ -239,24 +332,20 @@ class _Group(NamedTuple):
     mass: Floats
 
 
-def _groups(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> list[_Group]:
-    compiled = question.compile(table.schema)
-    rebinned = table.rebin(compiled.schema)
-    rows = dict(zip(rebinned.schema.names, rebinned.codes, strict=True))
-    group, added = compiled.contribution.evaluate(rows)
-    mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
-    values = _values(question, compiled, rows, added)
+def _groups(asked: CompiledQuestion, table: Table, measurements: Measurements | None = None) -> list[_Group]:
+    question, chosen = asked.question, _chosen(asked, table)
+    values = _values(chosen)
     expected = values
     column = bin_mean_column(question)
     if isinstance(question, Mean) and column and measurements is not None:
         (position,) = table.schema.positions([column])
-        numbers = cell_numbers(compiled.schema, column, question.bounds).values
+        numbers = cell_numbers(asked.schema, column, question.bounds).values
         means = np.append(measurements.bin_means(table.schema, position, numbers), np.nan)
         expected = means[np.minimum(table.codes[position].astype(np.int64), len(means) - 1)]
     groups = []
-    for number, names in enumerate(compiled.groups or [()]):
-        here = (group == number) & (mass > 0) & ~np.isnan(values)
-        groups.append(_Group(", ".join(names), values[here], expected[here], mass[here]))
+    for number, names in enumerate(asked.groups or [()]):
+        here = (chosen.group == number) & (chosen.mass > 0) & ~np.isnan(values)
+        groups.append(_Group(", ".join(names), values[here], expected[here], chosen.mass[here]))
     return groups
 
 
@@ -264,19 +353,16 @@ def _rows(groups: Sequence[_Group]) -> Floats:
     return np.array([group.mass.sum() for group in groups])
 
 
-def _values(
-    question: AnyQuestion, compiled: CompiledQuestion, rows: Mapping[str, NDArray[Any]], added: NDArray[np.int64]
-) -> Floats:
+def _values(chosen: _Chosen) -> Floats:
     """Return the number of each row that is averaged or ranked; NaN for *not applicable*."""
+    question, estimand = chosen.asked.question, chosen.asked.estimand
     if isinstance(question, Quantile):
-        numbers = cell_numbers(compiled.schema, question.column, None).values
-        places = np.minimum(rows[question.column].astype(np.int64), len(numbers))
-        return np.asarray(np.append(numbers, np.nan)[places])
-    low, high = (compiled.estimand.estimate(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
-    return np.asarray(low + (high - low) * added[:, 0] / np.maximum(added.sum(axis=1), 1))
+        return chosen.numbers(question.column)
+    low, high = (estimand.estimate(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
+    return np.asarray(low + (high - low) * chosen.added[:, 0] / np.maximum(chosen.added.sum(axis=1), 1))
 
 
-def _estimate(question: AnyQuestion, group: _Group) -> tuple[float, float]:
+def _estimate(question: Question, group: _Group) -> tuple[float, float]:
     values, share = group.values, group.mass / group.mass.sum()
     one_row = float((share**2).sum())  # 1 / n without weights
     if isinstance(question, Quantile):
@@ -288,67 +374,5 @@ def _estimate(question: AnyQuestion, group: _Group) -> tuple[float, float]:
         return float(middle), float((high - low) / (2 * _NORMAL)) ** 2
     mean = float(share @ values)
     if isinstance(question, Proportion):
-        drawn = (mean + 2 * one_row) / (1 + 4 * one_row)
-        return mean, drawn * (1 - drawn) * one_row
+        return mean, float(_share_variance(mean, one_row))
     return float(share @ group.expected), float((share**2) @ (values - mean) ** 2)
-
-
-LEVEL = 0.95
-_MOST_FREEDOM = 1e6  # beyond, t is normal
-_TWO_SIDED, _ONE_SIDED = 1.959964, 1.644854
-_FAR = 8.0  # bias in standard errors from which only one tail of the interval matters
-
-
-class Interval(NamedTuple):
-    """The centre and half-width of each estimate's interval, and the degrees of freedom of Student's t."""
-
-    centre: Floats
-    half: Floats
-    freedom: Floats
-
-
-def rubin(estimate: Floats, estimates: Floats, variances: Floats) -> Interval:
-    """Return Rubin's interval from copies × estimates and their variances; `estimate` is from the reference sample."""
-    many = len(estimates)
-    within = variances.mean(axis=0)
-    noise = (1 + 1 / many) * estimates.var(axis=0, ddof=1)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        freedom = np.where(noise > 0, (many - 1) * (1 + within / noise) ** 2, np.inf)
-    freedom = np.minimum(freedom, _MOST_FREEDOM)
-    return Interval(2 * estimate - estimates.mean(axis=0), quantile(freedom) * np.sqrt(within + noise), freedom)
-
-
-def bootstrap(estimate: Floats, replicates: Floats, truth: Floats | None = None) -> Interval:
-    """Return the bias-corrected interval of a parametric bootstrap, from the estimate and replicates × estimates.
-
-    The bias is the mean of the replicates minus the truth in the model that they come from. By default this truth is
-    the estimate.
-    """
-    many = len(replicates)
-    freedom = np.full(estimate.shape, float(many - 1))
-    half = quantile(freedom) * replicates.std(axis=0, ddof=1) * np.sqrt(1 + 1 / many)
-    bias = replicates.mean(axis=0) - (estimate if truth is None else truth)
-    return Interval(estimate - bias, half, freedom)
-
-
-def widened(half: Floats, bias: Floats) -> Floats:
-    r"""Widen half-widths so that intervals also cover a bias of either sign up to this size.
-
-    With s the standard error of a half-width, the result is :math:`s \sqrt{\chi^2_1(b^2 / s^2)}` with the 95 % quantile
-    of the noncentral distribution. The absolute value of a normal variable with mean b exceeds it in 5 % of cases
-    (Armstrong, Kolesár 2018).
-    """
-    from scipy.special import chndtrix  # noqa: PLC0415 slow to load
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.minimum(bias / (half / _TWO_SIDED), _FAR)
-    more = np.where(ratio > 0, np.sqrt(chndtrix(LEVEL, 1.0, np.nan_to_num(ratio) ** 2)) / _TWO_SIDED, 1.0)
-    far = bias + half * _ONE_SIDED / _TWO_SIDED
-    return np.asarray(np.where(ratio >= _FAR, far, half * more))
-
-
-def quantile(freedom: Floats) -> Floats:
-    """Return the two-sided 95 % quantile of Student's t."""
-    from scipy.special import stdtrit  # noqa: PLC0415 slow to load
-
-    return np.asarray(stdtrit(freedom, (1 + LEVEL) / 2))

@@ -1,11 +1,11 @@
-"""Pool the estimates of copies: one estimate with an interval for noise, sampling and gaps, or the reason for none."""
+"""Pool the estimates of copies: intervals for noise, sampling and gaps, or the reason why there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -13,9 +13,16 @@ from gapless.data import Table
 from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.inference import estimates
 from gapless.inference.estimates import Estimates
+from gapless.inference.intervals import bootstrap, quantile, rubin, widened
+from gapless.inference.pooled import FREE, Pooled, PooledEstimate
 from gapless.inference.support import binned, not_measured, reassign_within_bins, required_columns
+from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, Regression
+from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
-from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, Question
+from gapless.query.parsing import AnyQuestion
+from gapless.query.questions import Question
+from gapless.query.relations import is_dummy
+from gapless.query.treatments import as_sentence
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
@@ -23,9 +30,6 @@ from gapless.synth.measurements import Measurements
 from gapless.text import listing
 from gapless.types import Floats
 
-FREE = "Computed from released values: nothing was spent."
-NOISE_LEGEND = "× by noise: with noise, an interval is this many times as wide as by sampling alone."
-GAPS_LEGEND = "× by gaps: gaps widen it again by this factor."
 BELOW_NOISE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
@@ -35,189 +39,103 @@ _Asker: TypeAlias = Callable[[Table, Measurements | None], Estimates]  # of a ta
 TOO_FEW = "no interval: some copies have no row that it could rest on, or too few"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PooledEstimate:
-    """An estimate and its 95 % interval for the population.
-
-    Attributes:
-        name: of the group or the coefficient; "" for a single estimate.
-        value: the estimate.
-        interval: the 95 % interval; None if the release does not support one.
-        noise_factor: how much wider the interval is than without noise.
-        gap_factor: how much wider it is again because of gaps.
-        unsupported: why there is no interval, and what to measure for one; else empty.
-    """
-
-    name: str
-    value: float
-    interval: tuple[float, float] | None
-    noise_factor: float
-    gap_factor: float
-    unsupported: str = ""
-
-    def known(self, factor: float) -> float | None:
-        """Return a factor if there is an interval and the factor is finite, else None."""
-        return factor if self.interval and np.isfinite(factor) else None
-
-    def __str__(self) -> str:
-        if self.interval is None:
-            return "no estimate" if np.isnan(self.value) else f"({self.value:.6g})  no interval"
-        low, high = self.interval
-        noise = f"  × {self.noise_factor:.2f} by noise" if self.shows_noise else ""
-        gaps = f", × {self.gap_factor:.2f} by gaps" if self.shows_gaps else ""
-        return f"{self.value:.6g}  [{low:.6g}, {high:.6g}]{noise}{gaps}"
-
-    @property
-    def shows_noise(self) -> bool:
-        """Whether the text has the factor of noise."""
-        return self.known(self.noise_factor) is not None
-
-    @property
-    def shows_gaps(self) -> bool:
-        """Whether the text has the factor of gaps."""
-        return self.shows_noise and 1 < self.gap_factor < np.inf
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pooled:
-    """Estimates pooled from several copies.
-
-    Attributes:
-        question: as text.
-        estimates: one, or several by name.
-        copies: the number of pooled tables.
-        notes: what the intervals do not cover.
-    """
-
-    question: str
-    estimates: tuple[PooledEstimate, ...]
-    copies: int
-    notes: tuple[str, ...]
-
-    def __getitem__(self, name: str) -> PooledEstimate:
-        for pooled in self.estimates:
-            if pooled.name == name:
-                return pooled
-        if len(self.estimates) == 1:
-            raise ModelError(f"there is no estimate {name!r}", hint="read the only estimate as pooled.estimates[0]")
-        known = listing(repr(estimate.name) for estimate in self.estimates)
-        raise ModelError(f"there is no estimate {name!r}", hint=f"use one of: {known}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, for JSON."""
-        return {
-            "question": self.question,
-            "estimates": [
-                {
-                    "name": estimate.name,
-                    "estimate": None if np.isnan(estimate.value) else estimate.value,
-                    "interval": None if estimate.interval is None else list(estimate.interval),
-                    "noise_factor": estimate.known(estimate.noise_factor),
-                    "gap_factor": estimate.known(estimate.gap_factor),
-                    "unsupported": estimate.unsupported,
-                }
-                for estimate in self.estimates
-            ],
-            "copies": self.copies,
-            "notes": list(self.notes) if any(estimate.interval for estimate in self.estimates) else [],
-        }
-
-    def __str__(self) -> str:
-        return "\n".join([*self.answers, *(f"  {note}" for note in self.remarks())])
-
-    @property
-    def answers(self) -> list[str]:
-        """A line for each estimate."""
-        if len(self.estimates) == 1 and not self.estimates[0].name:
-            return [f"{self.question} = {self.estimates[0]}"]
-        width = max(len(estimate.name) for estimate in self.estimates)
-        return [self.question, *(f"  {estimate.name:<{width}}  {estimate}" for estimate in self.estimates)]
-
-    def remarks(self, form: Callable[[str], str] = str) -> tuple[str, ...]:
-        """Return the reasons for missing intervals, each once, a legend, and what the other intervals do not cover.
-
-        Args:
-            form: how to write a reason, which may be a `Hint` that names arguments; by default as in Python.
-        """
-        reasons: dict[str, list[str]] = {}
-        for pooled in self.estimates:
-            if pooled.unsupported:
-                reasons.setdefault(pooled.unsupported, []).append(pooled.name)
-        of_all = len(reasons) == 1 and all(estimate.unsupported for estimate in self.estimates)
-        why = [form(why) if of_all else f"{listing(names)}: {form(why)}" for why, names in reasons.items()]
-        shown = {
-            NOISE_LEGEND: any(estimate.shows_noise for estimate in self.estimates),
-            GAPS_LEGEND: any(estimate.shows_gaps for estimate in self.estimates),
-        }
-        legend = [line for line, is_shown in shown.items() if is_shown]
-        return (*why, *legend, *(self.notes if any(estimate.interval for estimate in self.estimates) else ()))
-
-
-def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:
+@overload
+def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled: ...
+@overload
+def pool(copies: Copies, estimator: list[Any] | tuple[Any, ...]) -> list[Pooled]: ...
+def pool(
+    copies: Copies, estimator: AnyQuestion | Callable[[Table], Any] | list[Any] | tuple[Any, ...]
+) -> Pooled | list[Pooled]:
     """Pool the estimates of all copies, with 95 % intervals for the population of the private rows.
 
-    The intervals cover noise, sampling and gaps (`gapless.inference.estimates`). An estimate that depends on tables
+    The intervals cover noise, sampling and gaps (`gapless.inference.intervals`). An estimate that depends on tables
     that were not measured has no interval, and says what to measure.
 
     Args:
         copies: `model.copies(20)`.
-        estimator: a question, `Mean("income", by="sex")`, `Proportion(…)`, `Median(…)` or `Quantile(…)`; or a function
-            from a table to estimates and their variances, or to a fitted model of statsmodels.
+        estimator: a question: `Mean("income", by="sex")`, `Proportion(…)`, `Median(…)`, `Quantile(…)`, or a
+            `CrossTable`, `Correlation` or `Regression` of `gapless.query`; or a function from a table to estimates and
+            their variances, or to a fitted model of statsmodels; or a list of these, for a list of results. Copies are
+            drawn once.
     """
     if not isinstance(copies, Copies):
         raise ModelError(
             f"pool() takes copies, not a {type(copies).__name__}",
             hint=Hint("pass ", Call("model.copies", 20)),
         )
-    model, ask = copies.model, _asker(estimator)
-    columns: list[frozenset[int]] = []
-    if isinstance(estimator, Question):  # refuse what cannot be answered before anything is learned
-        columns = [frozenset(model.schema.positions(sorted(estimates.columns_used(estimator, model.schema))))]
-    results = [ask(*drawn) for drawn in copies.drawn_copies]
-    first = results[0]
-    if any(result.names != first.names for result in results):
+    several = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
+    asked = [_Asked.of(single, copies.model) for single in several]  # refuse before anything is learned
+    pooled = [_pool(copies, single) for single in asked]
+    return pooled if isinstance(estimator, list | tuple) else pooled[0]
+
+
+class _Asked(NamedTuple):
+    """What to estimate: a compiled question, or a function without one; and a function from a table to `Estimates`.
+
+    For a quantile, the function returns cumulative shares.
+    """
+
+    compiled: CompiledQuestion | None
+    ask: _Asker
+
+    @classmethod
+    def of(cls, estimator: AnyQuestion | Callable[[Table], Any], model: FittedModel) -> _Asked:
+        if isinstance(estimator, Question):
+            estimates.columns_used(estimator, model.schema)
+            compiled = estimator.compile(model.schema)
+            how = estimates.cumulative_shares if isinstance(estimator, Quantile) else estimates.estimate
+            return cls(compiled, partial(how, compiled))
+        if isinstance(estimator, str):
+            raise ModelError(
+                f"pool() takes a question or a function, not the text {estimator!r}",
+                hint=Hint("pass ", Call("gapless.parse_question", estimator)),
+            )
+        if not callable(estimator):
+            raise ModelError(
+                f"pool() takes a question or a function, not a {type(estimator).__name__}",
+                hint=f"pass a question, or a function that returns {estimates.FORMS}",
+            )
+        return cls(None, lambda table, _: estimates.estimates_of(estimator(table)))
+
+    @property
+    def question(self) -> Any:
+        """The question; None for a function."""
+        return None if self.compiled is None else self.compiled.question
+
+
+def _pool(copies: Copies, asked: _Asked) -> Pooled:
+    model, question = copies.model, asked.question
+    results = [asked.ask(*drawn) for drawn in copies.drawn_copies]
+    names = results[0].names
+    if any(result.names != names for result in results):
         raise ModelError(
             "the estimator must return the same names for every copy, but it returned different names",
             hint="write an estimator whose names do not depend on the rows of a copy",
         )
-    if columns and not copies.weighted:
-        needs = [columns] * len(first.names)
-    else:  # an estimate also depends on the columns that weights use
-        if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
-            raise ModelError(
-                "the estimator must return the same result for the same table, but it returned two different results",
-                hint="use a fixed seed in the estimator, and keep no state between its calls",
-            )
-        found = required_columns(
-            lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first
-        )
-        needs = [[part.union(*columns) for part in need] for need in found]
+    needs = _needs(copies, asked, results[0])
     used = [frozenset().union(*need) for need in needs]
-    intervals = _intervals(copies, results, ask, used, estimates.bin_mean_column(estimator))
-    names, hidden = first.names, _below_noise(results)
-    if isinstance(estimator, Quantile):
-        names, intervals = _quantiles(estimator, model, intervals)
-        many = len(first.names) // len(names)
-        needs = [[frozenset().union(*(part for need in some for part in need))] for some in _parts(needs, many)]
-        hidden = hidden[::many]
-    if isinstance(estimator, Question):
-        hides = _below_noise_groups(estimator, model, columns[0])
+    intervals = _intervals(copies, results, asked.ask, used, estimates.bin_mean_column(question))
+    hidden = _below_noise(results)
+    if isinstance(question, Quantile):
+        names, intervals = _quantiles(question, model, intervals)
+        many = len(needs) // len(names)
+        needs, hidden = [[frozenset().union(*some)] for some in _parts(used, many)], hidden[::many]
+    notes = _notes(model, frozenset().union(*used))
+    if asked.compiled is not None:
+        hides = _rests_on_hidden_cells(asked.compiled, model, frozenset().union(*used))
         hidden = [few or below for few, below in zip(hidden, hides, strict=True)]
-    if isinstance(estimator, Proportion | Mean):  # the true value is between these ends
-        ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
-        half, value = (intervals.high - intervals.low) / 2, np.clip(intervals.value, *ends)
-        low, high = (np.clip(found, *ends) for found in (value - half, value + half))
-        intervals = intervals._replace(value=value, low=low, high=high)
+        intervals = _within_ends(asked.compiled, intervals)
     reasons = [
         _unsupported(model, need) or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
         for need, few, width in zip(needs, hidden, intervals.high - intervals.low, strict=True)
     ]
-    notes = _notes(model, frozenset().union(*(columns for need in needs for columns in need)))
-    if isinstance(estimator, Mean):
+    if isinstance(question, Mean):
         noises = [noise for noise, reason in zip(intervals.noise, reasons, strict=True) if not reason]
-        notes = [*_tail_notes(estimator, model, max(noises, default=0.0)), *notes]
+        notes = [*_tail_notes(question, model, max(noises, default=0.0)), *notes]
+    if isinstance(question, Correlation | Regression) and asked.compiled is not None:
+        notes = [as_sentence(asked.compiled.caveat), *notes] if asked.compiled.caveat else notes
     return Pooled(
-        question=str(estimator) if isinstance(estimator, Question) else "pooled",
+        question="pooled" if question is None else str(question),
         estimates=tuple(
             PooledEstimate(
                 name=name,
@@ -231,26 +149,26 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         ),
         copies=len(copies),
         notes=tuple(notes),
+        levels=question.levels(model.schema) if isinstance(question, CrossTable) else None,
     )
 
 
-def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
-    """Return a function from a table to `Estimates`; for a quantile it returns cumulative shares."""
-    if isinstance(estimator, Quantile):
-        return partial(estimates.cumulative_shares, estimator)
-    if isinstance(estimator, Question):
-        return partial(estimates.estimate, estimator)
-    if isinstance(estimator, str):
+def _needs(copies: Copies, asked: _Asked, first: Estimates) -> list[list[frozenset[int]]]:
+    """Return, for each estimate, the sets of columns that must have been measured in one table each."""
+    together = []
+    if asked.compiled is not None:
+        together = estimates.needed_together(asked.question, copies.model.schema)
+        if not copies.weighted:
+            return [together] * len(first.names)
+    # A function depends on the columns that it reads, and a weighted estimate on those of the weights too.
+    drawn = copies.drawn_copies[0]
+    if not np.array_equal(asked.ask(*drawn).values, first.values, equal_nan=True):
         raise ModelError(
-            f"pool() takes a question or a function, not the text {estimator!r}",
-            hint=Hint("pass ", Call("gapless.parse_question", estimator)),
+            "the estimator must return the same result for the same table, but it returned two different results",
+            hint="use a fixed seed in the estimator, and keep no state between its calls",
         )
-    if not callable(estimator):
-        raise ModelError(
-            f"pool() takes a question or a function, not a {type(estimator).__name__}",
-            hint=f"pass a question, or a function that returns {estimates.FORMS}",
-        )
-    return lambda table, _: estimates.estimates_of(estimator(table))
+    found = required_columns(lambda table: asked.ask(copies.weigh(table), drawn.measurements), copies[0], first)
+    return [[part.union(*together) for part in need] for need in found]
 
 
 class _Intervals(NamedTuple):
@@ -288,27 +206,25 @@ def _intervals(
         )
     )
     original = ask(copies.reference_sample, measurements).values
-    pooled = estimates.rubin(original, values, variances)
+    pooled = rubin(original, values, variances)
     centre, half = pooled.centre, pooled.half
     if (gappy | learned).any() and copies.drawn_replicates:
         truth = ask(copies.reference_sample, measurements.nonnegative(model.schema)).values if averaged else None
-        found = estimates.bootstrap(
-            original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth
-        )
+        found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth)
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
         if gappy.any() and copies.loose_rates_sample is not None:  # centre between both fits; widen by half the gap
             move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)
-            centre, half = centre + move, np.where(gappy, estimates.widened(half, np.abs(move)), half)
+            centre, half = centre + move, np.where(gappy, widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
         if mixed.any():
             used = frozenset().union(*(some for some, is_mixed in zip(columns, mixed, strict=True) if is_mixed))
             rng = np.random.default_rng([copies.seed, 4])
             rows = copies.weigh(reassign_within_bins(copies.reference_sample, used, rng))
             moved = ask(rows, None).values - ask(copies.reference_sample, None).values
-            half = np.where(mixed, estimates.widened(half, np.abs(moved)), half)
-        noise = half / gaps / (estimates.quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
+            half = np.where(mixed, widened(half, np.abs(moved)), half)
+        noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
     return _Intervals(centre, centre - half, centre + half, noise, gaps)
 
 
@@ -331,29 +247,58 @@ def _parts(values: Any, size: int) -> list[Any]:
     return [values[begin : begin + size] for begin in range(0, len(values), size)]
 
 
-def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
-    """Return the least and the largest possible mean of the column's values, under a condition on the column."""
-    compiled = question.compile(model.schema)
-    values = cell_numbers(compiled.schema, question.column, question.bounds).values
-    if compiled.contribution.columns == (question.column,):
-        _, added = compiled.contribution.evaluate({question.column: np.arange(len(values), dtype=np.uint32)})
+def _within_ends(asked: CompiledQuestion, intervals: _Intervals) -> _Intervals:
+    """Return intervals within the least and the largest possible value, between which the true value is."""
+    ends = _ends(asked)
+    if ends is None:
+        return intervals
+    half, value = (intervals.high - intervals.low) / 2, np.clip(intervals.value, *ends)
+    low, high = (np.clip(end, *ends) for end in (value - half, value + half))
+    return intervals._replace(value=value, low=low, high=high)
+
+
+def _ends(asked: CompiledQuestion) -> tuple[float, float] | None:
+    question = asked.question
+    if isinstance(question, Proportion | CrossTable):
+        return 0.0, 1.0
+    if isinstance(question, Correlation):
+        return -1.0, 1.0
+    if not isinstance(question, Mean):
+        return None
+    values = cell_numbers(asked.schema, question.column, question.bounds).values
+    if asked.contribution.columns == (question.column,):  # under a condition on the column
+        _, added = asked.contribution.evaluate({question.column: np.arange(len(values), dtype=np.uint32)})
         values = values[added.any(axis=1)] if added.any() else values
     return float(values.min()), float(values.max())
 
 
-def _below_noise_groups(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:
-    """Return, for each group, whether one of its cells is below noise in the released tables of these columns.
+def _rests_on_hidden_cells(asked: CompiledQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:
+    """Return, for each estimate, whether it is about a cell that is below noise in the released tables.
 
-    Models clip negative counts, so rare groups have more rows in copies than in the data.
+    It is the cell of a group, or a level of a regressor or its first level. Models clip negative counts, so rare cells
+    have more rows in copies than in the data. The share of a rare cell is known all the same.
     """
-    assert model.measurements is not None  # noqa: S101 for mypy: else there are no copies
-    groups = question.compile(model.schema).groups or [()]
-    is_below = [False] * len(groups)
-    for axis, position in enumerate(model.schema.positions(question.grouped_by)):
-        hidden_cells = model.measurements.cells_below_noise(model.schema, position, columns)
-        few = dict(zip(model.schema.columns[position].cells, hidden_cells, strict=False))
-        is_below = [known or bool(few.get(names[axis], False)) for known, names in zip(is_below, groups, strict=True)]
-    return is_below
+    question, schema, measurements = asked.question, model.schema, model.measurements
+    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
+    if isinstance(question, CrossTable):
+        return [False] * len(asked.groups or ())
+    if isinstance(question, Regression):
+        is_hidden = [False]
+        for name in question.regressors:
+            position, outcome = schema.positions([name, question.outcome])
+            if is_dummy(schema[name]):
+                first, *levels = measurements.cells_below_noise(schema, position, [outcome])
+                is_hidden += [bool(first or level) for level in levels]
+            else:
+                is_hidden.append(False)
+        return is_hidden
+    groups = asked.groups or [()]
+    is_hidden = [False] * len(groups)
+    for axis, position in enumerate(schema.positions(question.grouped_by)):
+        hidden_cells = measurements.cells_below_noise(schema, position, columns)
+        rare = dict(zip(schema.columns[position].cells, hidden_cells, strict=False))
+        is_hidden = [few or bool(rare.get(names[axis], False)) for few, names in zip(is_hidden, groups, strict=True)]
+    return is_hidden
 
 
 def _below_noise(results: Sequence[Estimates]) -> list[bool]:
@@ -388,6 +333,12 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
         extended = Argument("missing", Call("Extended"))
         return Hint("not supported by this release: gaps were not measured; ", extended, " measures them")
     columns = sorted(frozenset().union(*needs))
+    whole = [names[c] for c in binned(model.schema, columns) if model.schema.columns[c].values_size == 1]
+    if whole and len(columns) > 1:
+        return (
+            f"not supported by this release: all values of {listing(whole)} are in one bin, so relations with other "
+            "columns were not measured; more of the budget, or declared bins, would show them"
+        )
     hidden = [
         names[c] for c in columns if model.schema.columns[c].gaps and measurements.is_below_noise(model.schema, c)
     ]

@@ -13,7 +13,7 @@ values in a bin are drawn from their column's distribution only. If there is suc
 correlations and differences of groups towards zero. So an estimate is computed again from rows in which the values of
 every bin are *reassigned*: rows whose other cells are like those of the next higher bin get the higher values. The
 values, and so all statistics of the column alone, stay the same. The change of the estimate is taken as the size of a
-bias of unknown sign (`gapless.inference.estimates.widened`).
+bias of unknown sign (`gapless.inference.intervals.widened`).
 
 The reassignment uses normal scores. Let u be the standard normal score of a value in its column. In a bin b with
 scores from a to a', u has

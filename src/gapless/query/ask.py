@@ -15,7 +15,7 @@ from gapless.privacy.budget import RECOMMENDED_BUDGET, share_of
 from gapless.query.answers import Answer
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.knn import Knn
-from gapless.query.questions import AnyQuestion
+from gapless.query.parsing import AnyQuestion
 from gapless.query.treatments import Preview, SingleRelease, release_sums
 from gapless.schema import Schema
 from gapless.types import whole

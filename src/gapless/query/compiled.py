@@ -188,9 +188,9 @@ class VarianceEstimand(Estimand):
         return low * self.scale, high * self.scale
 
 
-def count_estimand(column: str | None = None) -> Estimand:
-    """The number of rows, or of rows with a value in a column."""
-    only = frozenset() if column is None else frozenset({column})
+def count_estimand(*columns: str) -> Estimand:
+    """The number of rows, or of rows with a value in each of these columns."""
+    only = frozenset(columns)
 
     def parts(rows: CodesByName) -> Integers:
         return np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64)

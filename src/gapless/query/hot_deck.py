@@ -36,7 +36,7 @@ from gapless.text import listing
 from gapless.types import Floats, whole
 
 if TYPE_CHECKING:
-    from gapless.query.questions import AnyQuestion
+    from gapless.query.parsing import AnyQuestion
 
 Flags: TypeAlias = NDArray[np.bool_]
 

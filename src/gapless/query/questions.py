@@ -1,17 +1,16 @@
-"""Questions to a table, and their text form, as in ``mean(income) where age >= 20 by sex``."""
+"""Questions about the rows of a table and the numbers of a column."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gapless.constraints.grammar import CONDITION_HINT, Always, And, Condition, Parser, parse_condition, quote_name
+from gapless.constraints.grammar import CONDITION_HINT, Always, And, Condition, parse_condition, quote_name
 from gapless.data import PrivateTable
 from gapless.data.sums import MOST_QUANTILE_PARTS
 from gapless.errors import Argument, Call, Hint, QuestionError
@@ -122,7 +121,8 @@ class Question:
 
     def __str__(self) -> str:
         where = f" where {self.where.strip()}" if self.where.strip() else ""
-        return self._head() + where + (f" by {', '.join(map(quote_name, self.grouped_by))}" if self.grouped_by else "")
+        by = (self.by,) if isinstance(self.by, str) else self.by or ()
+        return self._head() + where + (f" by {', '.join(map(quote_name, by))}" if by else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,9 +290,6 @@ class Median(Quantile):
         return f"median({quote_name(self.column)})"
 
 
-AnyQuestion: TypeAlias = Count | Proportion | Sum | Mean | Variance | Quantile
-
-
 def check_column(column: object, example: str) -> None:
     """Refuse a column that is not given by its name."""
     if not isinstance(column, str):
@@ -315,92 +312,3 @@ def _checked_bounds(bounds: Bounds) -> Bounds:
             hint="write two different bounds, the lower one first",
         )
     return float(bounds[0]), float(bounds[1])
-
-
-KINDS = ("count", "proportion", "sum", "mean", "variance", "median", "quantile")
-NUMERIC_QUESTIONS: dict[str, type[Sum | Mean | Variance]] = {"sum": Sum, "mean": Mean, "variance": Variance}
-GRAMMAR = (
-    "write one of count(), proportion(CONDITION), sum(COLUMN), mean(COLUMN), variance(COLUMN), median(COLUMN), "
-    "quantile(COLUMN, 0.9); then where CONDITION, by COLUMN, COLUMN"
-)
-
-
-def parse_question(text: str, missing: GapTreatment | None = None) -> AnyQuestion:
-    """Parse a question.
-
-    >>> parse_question("mean(income, 0, 1000) where age >= 20 by sex")
-    Mean(where='age >= 20', by='sex', missing=Drop(), column='income', bounds=(0.0, 1000.0))
-    """
-    if not isinstance(text, str):
-        raise QuestionError(f"a question must be a text, got {text!r}", hint='pass a text, such as "mean(income)"')
-    parser = Parser(text)
-    kind = parser.current.text.lower()
-    if parser.current.kind != "word" or kind not in KINDS:
-        called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as mode(age), not in a sentence
-        expected = f"there is no question {kind}()" if called else "expected a question"
-        raise parser.error_here(expected, hint=GRAMMAR)
-    parser.advance()
-    parser.expect("(", hint=GRAMMAR)
-    make = _head(parser, kind)
-    parser.expect(")", hint=GRAMMAR)
-    where = _condition(parser) if parser.accept("where") else ""
-    begin = parser.current.position
-    by = tuple(parser.separated(partial(_column, parser, "by age, sex"), ",")) if parser.accept("by") else None
-    if by is not None and parser.current.matches("where"):
-        place = parser.current.position
-        ordered = " ".join(part.strip() for part in (text[:begin], text[place:], text[begin:place]))
-        raise parser.error_here("'where' must come before 'by'", hint=f"write {ordered}")
-    if parser.current.kind != "end":
-        raise parser.error_here("expected 'where', 'by' or the end of the question", hint=GRAMMAR)
-    return make(where=where, by=by, missing=missing or Drop())
-
-
-def _head(parser: Parser, kind: str) -> Callable[..., AnyQuestion]:
-    """Parse the question without `where` and `by`."""
-    if kind == "count":
-        return Count
-    if kind == "proportion":
-        parser.accept("where")
-        return partial(Proportion, _condition(parser))
-    column = _column(parser, "quantile(income, 0.9)" if kind == "quantile" else f"{kind}(income)")
-    if kind == "median":
-        return partial(Median, column)
-    if kind == "quantile":
-        hint = f"write quantile({quote_name(column)}, 0.9)"
-        parser.expect(",", hint=hint)
-        return partial(Quantile, column, _number(parser, "the share of a quantile", hint))
-    bounds = None
-    if parser.accept(","):
-        hint = f"write {kind}({quote_name(column)}, 0, 100)"
-        low = _number(parser, "a bound", hint)
-        parser.expect(",", hint=hint)
-        bounds = low, _number(parser, "a bound", hint)
-    return partial(NUMERIC_QUESTIONS[kind], column, bounds=bounds)
-
-
-def _condition(parser: Parser) -> str:
-    """The text of the condition: up to `by`, a parenthesis that it does not open, or the end."""
-    start, depth = parser.current.position, 0
-    while parser.current.kind != "end" and (depth > 0 or not parser.current.matches("by", ")")):
-        depth += parser.current.matches("(") - parser.current.matches(")")
-        parser.advance()
-    if text := parser.text[start : parser.current.position].strip():
-        return text
-    raise parser.error_here("expected a condition")
-
-
-def _column(parser: Parser, example: str) -> str:
-    """The name of a column, or an error that shows an example."""
-    try:
-        return parser.column()
-    except QuestionError as error:
-        hint = f'name a column, as in {example}; put names with spaces in "double quotes"'
-        raise QuestionError(error.message, hint=hint) from None
-
-
-def _number(parser: Parser, what: str, hint: str) -> float:
-    text = parser.value()
-    try:
-        return float(text)
-    except ValueError:
-        raise QuestionError(f"{what} must be a number, got {text!r}", hint=hint) from None

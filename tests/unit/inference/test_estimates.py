@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gapless.inference.estimates import bootstrap, rubin
+from gapless.inference.intervals import bootstrap, rubin
 
 ESTIMATES = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0], [5.0, 5.0]])
 VARIANCES = np.array([[0.5, 0.25], [0.25, 0.25], [0.5, 0.25], [0.75, 0.25]])

@@ -11,7 +11,9 @@ from scipy.special import ndtr
 
 import gapless as gl
 from gapless.inference import pooling
-from gapless.inference.estimates import Estimates, bootstrap, estimate, estimates_of, rubin, widened
+from gapless.inference.estimates import Estimates, estimate, estimates_of
+from gapless.inference.intervals import bootstrap, rubin, widened
+from gapless.inference.pooled import GAPS_LEGEND, NOISE_LEGEND
 from gapless.inference.pooling import _Intervals
 from gapless.inference.support import reassign_within_bins, required_columns
 from gapless.schema import Categorical, Integer, Schema
@@ -76,7 +78,7 @@ def test_a_legend_explains_each_factor_that_is_printed():
         ]
         for name, some in {"noisy": noisy, "gappy": gappy, "bare": bare, "none": none}.items()
     }
-    noise, gaps = pooling.NOISE_LEGEND, pooling.GAPS_LEGEND
+    noise, gaps = NOISE_LEGEND, GAPS_LEGEND
     assert noise == "× by noise: with noise, an interval is this many times as wide as by sampling alone."
     assert legends == {"noisy": [noise], "gappy": [noise, gaps], "bare": [], "none": []}
 
@@ -184,9 +186,9 @@ def test_other_forms_are_refused(returned):
 
 
 def test_questions_that_count_one_table_are_refused(copies):
-    with pytest.raises(gl.errors.QuestionError, match=r"copies can estimate means, .*, but not variance\(age\)\n"):
+    with pytest.raises(gl.errors.QuestionError, match=r"copies can estimate shares, .*, but not variance\(age\)\n"):
         gl.pool(copies, gl.Variance("age"))
-    with pytest.raises(gl.errors.QuestionError, match="copies can estimate means"):
+    with pytest.raises(gl.errors.QuestionError, match="copies can estimate shares"):
         gl.pool(copies, gl.Count())
     with pytest.raises(gl.errors.ModelError, match="pool\\(\\) takes copies, not a Table"):
         gl.pool(copies[0], gl.Mean("age"))
@@ -395,7 +397,7 @@ def test_a_mean_beyond_its_bounds_has_an_interval_from_there(drawn_copies, monke
     ("gain >= 200 and sex == 'F'", (0, 999)),
 ])  # fmt: skip
 def test_a_mean_is_between_the_numbers_that_a_condition_leaves(where, ends, drawn_copies):
-    assert pooling._ends(gl.Mean("gain", where=where), drawn_copies.model) == ends
+    assert pooling._ends(gl.Mean("gain", where=where).compile(drawn_copies.model.schema)) == ends
 
 
 def test_a_mean_that_is_mostly_noise_gets_a_note_on_bounds(drawn_copies):
