@@ -29,7 +29,7 @@ EXAMPLES = (
     "Example: `gapless ask people.csv --schema people.toml --spend 10% "
     '"mean(income) where age >= 20" --missing hot-deck --on sex,region`\n\n'
     'More: `"count() by sex"` · `"proportion(smoker == true) where age >= 20"` · `"variance(income, 0, 100000)"` · '
-    '`"median(income) by sex, region"` · `"quantile(income, 0.9) where age >= 33"`\n\n'
+    '`"median(income) by sex, region"` · `"quantile(income, 0.9) where age >= 33"` · `"table(sex, smoker)"`\n\n'
     "Ask several questions as arguments, or in `--file questions.txt`, one on each line. They share --spend evenly. "
     "All are checked before any is charged. They are charged together. With `--missing knn`, or a quantile among "
     "them, they are charged one after the other, and each answer is printed as soon as it is paid for.\n\n"
@@ -85,7 +85,7 @@ def ask(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Answer questions under the ledger: counts, proportions, sums, means, variances and quantiles, also by group."""
+    """Answer questions under the ledger: counts, shares, sums, means, variances, quantiles and cross tables."""
     from gapless.privacy import Ledger
     from gapless.privacy.budget import percent_of, share_of
     from gapless.privacy.ledger import check_has_budget

@@ -43,7 +43,10 @@ def copies(
 
 @app.command(
     epilog='Example: `gapless estimate release/ "mean(income) by sex"`\n\n'
-    'More: `"proportion(smoker == true) where age >= 20"` · `"median(income) by sex"` · `"quantile(income, 0.9)"`'
+    'More: `"proportion(smoker == true) where age >= 20"` · `"median(income) by sex"` · `"quantile(income, 0.9)"` · '
+    '`"corr(age, income)"` · `"spearman(age, income)"` · `"table(sex, smoker)"` · `"ols(income ~ age + sex)"` · '
+    '`"logit(smoker ~ age)"`\n\n'
+    "Ask several questions as arguments: copies are made once for all of them."
 )
 def estimate(
     release: options.ReleaseOrModel,

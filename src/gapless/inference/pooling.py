@@ -132,8 +132,10 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
     if isinstance(question, Mean):
         noises = [noise for noise, reason in zip(intervals.noise, reasons, strict=True) if not reason]
         notes = [*_tail_notes(question, model, max(noises, default=0.0)), *notes]
-    if isinstance(question, Correlation | Regression) and asked.compiled is not None:
-        notes = [as_sentence(asked.compiled.caveat), *notes] if asked.compiled.caveat else notes
+    if isinstance(question, CrossTable):
+        notes = ["Each number is the share of the rows that are in this cell.", *notes]
+    elif isinstance(question, Correlation | Regression) and asked.compiled is not None and asked.compiled.caveat:
+        notes = [as_sentence(asked.compiled.caveat), *notes]
     return Pooled(
         question="pooled" if question is None else str(question),
         estimates=tuple(
@@ -149,7 +151,7 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
         ),
         copies=len(copies),
         notes=tuple(notes),
-        levels=question.levels(model.schema) if isinstance(question, CrossTable) else None,
+        levels=None if question is None else question.levels(model.schema),
     )
 
 
@@ -213,6 +215,8 @@ def _intervals(
         found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth)
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
+        # In learned bins that noise hides, the bias of clipped counts is known to its size only.
+        half = np.where(learned, widened(half, np.abs(found.centre - original)), half)
     with np.errstate(divide="ignore", invalid="ignore"):
         if gappy.any() and copies.loose_rates_sample is not None:  # centre between both fits; widen by half the gap
             move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)

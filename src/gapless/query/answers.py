@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
-from gapless.text import listing
+from gapless.text import listing, two_way
 from gapless.types import Floats
 
 ALPHA = 0.05  # the probability that an interval misses the answer without noise
@@ -184,6 +184,7 @@ class Answer:
         protects: the protected unit and the guarantee. Empty for a free answer.
         entries: the numbers of the ledger entries that paid for it.
         interval_note: what the intervals cover, or why there are none.
+        levels: of the rows and the columns of a cross table of two columns; else None.
     """
 
     question: str
@@ -192,6 +193,7 @@ class Answer:
     protects: str
     entries: tuple[int, ...]
     interval_note: str
+    levels: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     @property
     def estimate(self) -> float | dict[str | tuple[str, ...], float]:
@@ -235,7 +237,9 @@ class Answer:
 
     @property
     def estimates_text(self) -> str:
-        """The question and its estimates: one line, or one for each group."""
+        """The question and its estimates: one line, one for each group, or one for each row of a cross table."""
+        if self.levels is not None and (lines := two_way(*self.levels, list(map(str, self.estimates)))):
+            return "\n".join([self.question, *lines])
         if self.estimates[0].group is None:
             return f"{self.question} = {self.estimates[0]}"
         names = [", ".join(estimate.group or ()) for estimate in self.estimates]

@@ -161,6 +161,7 @@ class ReleasedDeck:
             self.protects,
             (self.entry,),
             "No interval: the answer combines many noisy counts. It was free: the deck had been paid for.",
+            question.levels(self.schema),
         )
 
     def __repr__(self) -> str:

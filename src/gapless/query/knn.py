@@ -100,6 +100,7 @@ class Knn:
             guarantee_text(table),
             entries,
             NO_INTERVAL,
+            asked.question.levels(table.schema),
         )
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:

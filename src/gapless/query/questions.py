@@ -105,6 +105,10 @@ class Question:
         """The columns that define the groups."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by or ())
 
+    def levels(self, schema: Schema) -> tuple[tuple[str, ...], tuple[str, ...]] | None:  # noqa: ARG002 a cross table does
+        """The names of the rows and columns of a cross table of two columns; else None."""
+        return None
+
     def _numeric_columns(self, schema: Schema) -> frozenset[str]:  # noqa: ARG002 some do
         """The columns whose numbers are asked for."""
         return frozenset()

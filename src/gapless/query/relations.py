@@ -72,7 +72,7 @@ class CrossTable(Question):
         return tuple(rows), tuple(columns)
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:  # noqa: ARG002 rows are rows
-        return count_estimand(), ""
+        return count_estimand(), "each number counts rows"
 
     def _head(self) -> str:
         return f"table({', '.join(map(quote_name, self.grouped_by))})"
@@ -186,7 +186,7 @@ class Regression(_Estimated):
                 check_few_levels(column)
             else:
                 cell_numbers(schema, name, None)  # refuse a column without numbers
-        notes = [f"{name} against {schema[name].cells[0]}" for name in dummies]
+        notes = [f"coefficients of {name} are differences from {schema[name].cells[0]}" for name in dummies]
         if self.logistic:
             outcome = schema[self.outcome]
             if outcome.values_size != 2:
@@ -195,7 +195,7 @@ class Regression(_Estimated):
                     f"{outcome.values_size:,}",
                     hint="choose a column with two levels, or write ols() for a column of numbers",
                 )
-            notes.insert(0, f"log odds of {self.outcome} == {outcome.cells[1]} against {outcome.cells[0]}")
+            notes.insert(0, f"coefficients are log odds of {self.outcome} == {outcome.cells[1]}")
         return count_estimand(*self.columns), "; ".join(notes)
 
     def _head(self) -> str:

@@ -161,6 +161,7 @@ def release_sums(questions: Sequence[PendingRelease], table: PrivateTable, grant
             promise,
             (answer.entry,),
             INTERVAL_NOTE,
+            sums.asked.question.levels(table.schema),
         )
         for sums, noise, answer in zip(questions, noises, released, strict=True)
     ]
