@@ -327,6 +327,7 @@ QUESTIONS = {
     "count": lambda **how: gl.Count(where="grade >= 2 or sex == M", **how),
     "count, a gap asked about": lambda **how: gl.Count(where="sex is missing and town == y", **how),
     "count by": lambda **how: gl.Count(by="grade", **how),
+    "cross table": lambda **how: gl.query.CrossTable("sex", "grade", **how),
     "proportion": lambda **how: gl.Proportion("sex == M", where="town == y", **how),
     "proportion of the ordered": lambda **how: gl.Proportion("grade >= 2", **how),
     "sum": lambda **how: gl.Sum("age", bounds=(-20, 100), **how),
@@ -341,7 +342,7 @@ QUESTIONS = {
 FREE = {"count": ["town", "age"], "count by": ["town", "sex"], "count, a gap asked about": ["age"]}
 FREE |= {"proportion": ["grade"], "proportion of the ordered": ["sex", "age"], "sum": ["grade", "sex"]}
 FREE |= {"mean": ["grade", "town"], "mean by": ["grade"], "variance": ["sex", "grade"]}
-FREE |= {"mean within bins": ["grade"], "median": ["grade"], "quantile by": ["town"]}
+FREE |= {"mean within bins": ["grade"], "median": ["grade"], "quantile by": ["town"], "cross table": ["town", "age"]}
 FILLINGS = {
     "drop": lambda _: gl.Drop(),
     "hot deck": lambda on: gl.HotDeck(on=on),
@@ -353,7 +354,13 @@ FILLINGS = {
 }
 
 
-SEVERAL = {"count", "mean", "mean by", "mean within bins"}  # columns with gaps to fill: there is no majority for them
+SEVERAL = {
+    "count",
+    "cross table",
+    "mean",
+    "mean by",
+    "mean within bins",
+}  # columns with gaps to fill: there is no majority for them
 DROPPED = {"median", "quantile by"}  # rows with gaps are left out
 ASKED = [
     (question, filling)
@@ -662,6 +669,7 @@ PLANTED = {
     "half a distance of a misfit": ((workload, "Linf", halved(Linf)), fit("aim", "extended"), "moved"),
     "half a distance of dependence": ((workload, "Linf", halved(Linf)), fit("privbayes", "extended"), "moved"),
     "half a distance of a sum": ((sums, "plain_sum_distance", half_sum), ask("mean", "drop"), "moved"),
+    "half a distance of a cross table": ((sums, "plain_sum_distance", half_sum), ask("cross table", "drop"), "moved"),
     "half a distance of a hot deck": ((sums, "hot_deck_distance", half_sum), ask("mean", "hot deck"), "moved"),
     "half a distance of ranks": ((sums, "LinfByGroup", halved(LinfByGroup)), ask("median", "drop"), "moved"),
     "reads of ranks": ((sums, "transform", declaring({"town", "grade"})), ask("median", "drop"), "was read"),

@@ -314,3 +314,14 @@ def test_a_file_that_does_not_exist_is_named_before_a_new_ledger(folder, run_her
     assert code == 1
     assert "nobody.csv" in err
     assert "ledger" not in err
+
+
+def test_a_cross_table_is_one_release_and_a_correlation_is_refused_for_free(folder):
+    done = run("ask", "people.csv", *NEW, "--spend", "10%", "corr(age, income)", cwd=folder)
+    assert done.returncode == 2
+    assert "Try: use a release: run gapless estimate release/ 'corr(age, income)'" in " ".join(done.stderr.split())
+    assert not (folder / "p.ledger").exists()
+    done = run("ask", "people.csv", *NEW, "--spend", "10%", "table(sex, income)", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, WEAK)
+    assert done.stdout.startswith("table(sex, income)\n")
+    assert "Paid by entry 1 of the ledger" in done.stdout

@@ -276,3 +276,19 @@ def test_notes_for_several_questions_are_printed_once(folder, run_here):
 def test_a_model_is_found_in_a_folder_and_by_its_file(folder, run_here):
     run_here(*SYNTH)
     assert model_of(folder / "out").schema == model_of(folder / "out" / "synthetic.model").schema
+
+
+def test_relations_are_estimated_with_other_questions(folder, run_here):
+    assert run_here(*SYNTH)[0] == 0
+    questions = ("mean(age)", "corr(age, income)", "ols(age ~ income + sex)", "table(sex, income)", "logit(sex ~ age)")
+    code, printed, _ = run_here("estimate", "out", *questions, "--copies", 2)
+    assert code == 0
+    lines = printed.splitlines()
+    assert all(any(line.startswith(question) for line in lines) for question in questions)
+    assert any(line.startswith("  sex == M ") for line in lines)
+    assert any("corr(age, income): Pearson's correlation." in line for line in lines)
+    assert any("Coefficients are log odds of sex == M." in line for line in lines)
+    code, printed, _ = run_here("estimate", "out", *questions, "--copies", 2, "--json")
+    results = json.loads(printed)
+    assert [result["question"] for result in results] == list(questions)
+    assert [len(result["estimates"]) for result in results] == [1, 1, 3, 10, 2]

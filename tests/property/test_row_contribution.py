@@ -43,6 +43,7 @@ QUESTIONS = [
     "mean(a) where d == x",
     "mean(b, -5, 5) by a",
     "variance(b)",
+    "table(a, c)",
     "count() where b >= 2.5 by b, d",  # within a bin of b
     "mean(b) where b < 2.5 and a != 2 by c",
     "variance(a, 0, 2) where c == high by d",

@@ -17,7 +17,7 @@ A column is on the left, a public value on the right. Names and values with spac
 A comparison has a column of a row on its left. On its right is a value, or a column of the same or of the other row.
 Values need no quotes there: they end where the comparison ends.
 
-One `Parser` reads conditions, rules and questions (`query/questions.py`).
+One `Parser` reads conditions, rules and questions (`query/parsing.py`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ need this only for gaps. With q* the estimates of B replicates, the bootstrap in
 .. math:: \hat q - (\bar q^* - q^\circ) \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}
 
 where :math:`q^\circ` is the true value in the model that replicates come from. It is :math:`\hat q`, except for means,
-since rows cannot have negative counts.
+since rows cannot have negative counts. An estimate that uses values in learned bins is widened for a bias as large as
+the correction: in a small table noise hides most cells, and the correction is as uncertain as the bias is large.
 """
 
 from __future__ import annotations

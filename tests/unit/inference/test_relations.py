@@ -55,7 +55,7 @@ def test_variances_of_correlations_are_those_of_the_jackknife(rounded):
     assert correlation(x, y, even)[1] == pytest.approx(jackknife(correlation, x, y), rel=0.05)
     truth = jackknife(rank_correlation, x, y)
     assert rank_correlation(x, y, even)[1] == pytest.approx(truth, rel=0.05)
-    assert correlation(*ranks, even)[1] != pytest.approx(truth, rel=0.1)
+    assert correlation(*ranks, even)[1] != pytest.approx(truth, rel=0.06)
 
 
 def test_weights_count_rows():
