@@ -25,7 +25,7 @@ def _check_no_groups(question: Question, kind: str) -> None:
     if question.by is not None:
         raise QuestionError(
             f"a {kind} has no groups, got by={question.by!r}",
-            hint=Hint("leave ", Argument("by"), " out, and ask once for the rows of each group, as in where sex == F"),
+            hint=Hint("leave ", Argument("by"), " out") | Hint("ask for the rows of one group, as in where sex == F"),
         )
 
 
@@ -165,7 +165,7 @@ class Regression(_Estimated):
         if not self.regressors or self.outcome in self.regressors:
             raise QuestionError(
                 f"a regression of {self.outcome!r} needs other columns as regressors, got {list(self.regressors)}",
-                hint='write Regression("income", ["age", "sex"])',
+                hint="name the outcome, then other columns, as in ols(income ~ age + sex)",
             )
         _check_no_groups(self, "regression")
 
@@ -193,7 +193,7 @@ class Regression(_Estimated):
                 raise QuestionError(
                     f"the outcome of a logistic regression must have two levels, but column {self.outcome!r} has "
                     f"{outcome.values_size:,}",
-                    hint="choose a column with two levels, or write ols() for a column of numbers",
+                    hint="choose a column with two levels, or write ols in place of logit for a column of numbers",
                 )
             notes.insert(0, f"coefficients are log odds of {self.outcome} == {outcome.cells[1]}")
         return count_estimand(*self.columns), "; ".join(notes)

@@ -21,7 +21,7 @@ from gapless.privacy.smooth import SmoothCauchy
 from gapless.synth.fitted import FittedModel
 from helpers.package_sources import sources
 
-QUESTIONS = ("count", "sum", "mean", "proportion", "variance", "median", "quantile")  # the language of `gapless ask`
+QUESTIONS = ("count", "sum", "mean", "proportion", "variance", "median", "quantile", "ols")  # as questions are written
 KEYS = ("may_be_missing", "rows_per_person", "expected_rows")  # of a schema file
 PACKAGES = (gl, gl.evaluate, gl.missing, gl.query, gl.synth, gl.weights)
 CLASSES = [

@@ -104,7 +104,7 @@ BAD = {
     "log odds of a number": (
         lambda: Regression("income", ["age"], logistic=True),
         "the outcome of a logistic regression must have two levels, but column 'income' has 201\n"
-        "  Try: choose a column with two levels, or write ols() for a column of numbers",
+        "  Try: choose a column with two levels, or write ols in place of logit for a column of numbers",
     ),
 }
 
