@@ -114,7 +114,9 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
         )
     needs = _needs(copies, asked, results[0])
     used = [frozenset().union(*need) for need in needs]
-    intervals = _intervals(copies, results, asked.ask, used, estimates.bin_mean_column(question))
+    is_relation = isinstance(question, Correlation | Regression)
+    averaged = estimates.bin_mean_column(question)
+    intervals = _intervals(copies, results, asked.ask, used, averaged, is_relation=is_relation)
     hidden = _below_noise(results)
     if isinstance(question, Quantile):
         names, intervals = _quantiles(question, model, intervals)
@@ -189,6 +191,8 @@ def _intervals(
     ask: _Asker,
     columns: Sequence[frozenset[int]],
     averaged: str | None,
+    *,
+    is_relation: bool = False,
 ) -> _Intervals:
     """Return the intervals of estimates that read these columns; `averaged` is the column that uses bin means.
 
@@ -215,8 +219,9 @@ def _intervals(
         found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth)
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
-        # In learned bins that noise hides, the bias of clipped counts is known to its size only.
-        half = np.where(learned, widened(half, np.abs(found.centre - original)), half)
+    # In learned bins that noise hides, and for relations, the bias of clipped counts is known to its size only.
+    uncertain = learned | is_relation
+    half = np.where(uncertain, widened(half, np.abs(centre - original)), half)
     with np.errstate(divide="ignore", invalid="ignore"):
         if gappy.any() and copies.loose_rates_sample is not None:  # centre between both fits; widen by half the gap
             move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)
