@@ -386,7 +386,8 @@ def test_with_gaps_replicates_are_compared_with_the_rows_that_they_come_from(tmp
 
 def test_a_mean_beyond_its_bounds_has_an_interval_from_there(drawn_copies, monkeypatch):
     """As wide as if the estimate were at the bound: an interval that is cut on both sides would have no width."""
-    monkeypatch.setattr(pooling, "_intervals", lambda *_: _Intervals(*np.array([[-50], [-70], [-30], [2.0], [1.0]])))
+    out = _Intervals(*np.array([[-50], [-70], [-30], [2.0], [1.0]]))
+    monkeypatch.setattr(pooling, "_intervals", lambda *_, **__: out)
     (found,) = gl.pool(drawn_copies, gl.Mean("gain")).estimates
     assert (found.value, found.interval) == (0, (0, 20))
 
