@@ -111,6 +111,15 @@ class Bins:
         return np.where((rounded >= lower) & (rounded < upper), rounded, drawn)
 
 
+def stratified(codes: NDArray[np.integer[Any]], rng: np.random.Generator) -> Floats:
+    """A uniform number from [0, 1) for each code; those of n equal codes lie in n different intervals of length 1/n."""
+    order = np.lexsort((rng.random(len(codes)), codes))
+    _, first, many = np.unique(codes[order], return_index=True, return_counts=True)
+    chances = np.empty(len(codes))
+    chances[order] = (np.arange(len(codes)) - np.repeat(first, many) + rng.random(len(codes))) / np.repeat(many, many)
+    return chances
+
+
 def multiples(steps: Any, step: float | Decimal) -> Floats:
     """Multiples of a step, each the float nearest to its decimal text: 29 steps of 0.01 are 0.29.
 
@@ -121,10 +130,15 @@ def multiples(steps: Any, step: float | Decimal) -> Floats:
     return np.asarray(steps, dtype=np.float64) * float(numerator) / float(denominator)
 
 
-def equal_width_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
-    r"""Where cells of equal width on a scale begin, and where the last one ends.
+def on_scale(positions: Floats, scale: Scale) -> Floats:
+    r"""Positions on a scale: :math:`v`, :math:`\log v` or :math:`\operatorname{sign}(v) \log(1 + |v|)`."""
+    if scale == "log":
+        return np.log(positions)
+    return np.sign(positions) * np.log1p(np.abs(positions)) if scale == "symlog" else np.asarray(positions)
 
-    The scales are :math:`v`, :math:`\log v` and :math:`\operatorname{sign}(v) \log(1 + |v|)`.
+
+def equal_width_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
+    """Where cells of equal width on a scale (`on_scale`) begin, and where the last one ends.
 
     >>> equal_width_cells(1, 1000, 3, "log").round(6).tolist()
     [1.0, 10.0, 100.0, 1000.0]
@@ -134,8 +148,7 @@ def equal_width_cells(lower: float, upper: float, cells: int, scale: Scale) -> F
     if scale == "log":
         cuts = np.geomspace(lower, upper, cells + 1)
     else:
-        first, last = (math.copysign(math.log1p(abs(end)), end) for end in (lower, upper))
-        places = np.linspace(first, last, cells + 1)
+        places = np.linspace(*on_scale(np.array([lower, upper]), scale), cells + 1)
         cuts = np.sign(places) * np.expm1(np.abs(places))
     cuts[0], cuts[-1] = lower, upper
     return cuts

@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.schema.bins import Bins, Scale, equal_width_cells, round_number_cells
+from gapless.schema.bins import (
+    Bins,
+    Scale,
+    equal_width_cells,
+    multiples,
+    on_scale,
+    round_number_cells,
+    stratified,
+)
 from gapless.schema.columns import MOST_LEVELS, Column, Outside, as_python
 from gapless.text import listing
 from gapless.types import Codes, Floats, Values, is_number, is_whole
@@ -48,6 +56,7 @@ class BinnedColumn(Column):
     outside_rules: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
     has_whole_values: ClassVar[bool] = True
     scale: ClassVar[Scale] = "linear"  # equal cells have equal widths on it
+    heaping: ClassVar[tuple[float, ...]] = ()
     _example: ClassVar[str] = "write bounds = [0, 100]"
 
     bounds: tuple[Any, Any] = field(default=(), kw_only=True)  # type: ignore[assignment] # checked below
@@ -66,6 +75,7 @@ class BinnedColumn(Column):
                 raise self._error(f"has {key} = {given!r}, but {key} must be a list", hint=example)
         self._check_bounds()
         self._check_scale()
+        self._check_heaping()
         self._check_bins()
 
     def _check_bounds(self) -> None:
@@ -90,6 +100,9 @@ class BinnedColumn(Column):
 
     def _check_scale(self) -> None:
         """Check the scale and the resolution, for kinds that have them."""
+
+    def _check_heaping(self) -> None:
+        """Check the steps at which values pile up, for kinds that have them."""
 
     def _check_bins(self) -> None:
         given = [key for key in ("bins", "edges", "quantiles") if getattr(self, key) is not None]
@@ -199,7 +212,7 @@ class BinnedColumn(Column):
         """Where each cell begins, and where the last one ends. Each value is a cell if they are few enough for codes.
 
         Otherwise there are about `DEFAULT_CELLS` cells of equal width on the scale. 0, which is often a spike, has a
-        separate cell.
+        separate cell, and so has each value at which values pile up.
         """
         lower, upper = self.limits
         if self.step and (upper - lower) / self.step < MOST_LEVELS:
@@ -208,7 +221,16 @@ class BinnedColumn(Column):
         cuts = round_number_cells(lower, upper, DEFAULT_CELLS, self.scale)
         if lower <= 0 < upper:
             cuts = np.union1d(cuts, [0.0, self.step or TINY])
+        for step in self.heaping:
+            heaps = self._multiples(step)
+            cuts = np.union1d(cuts, [*heaps, *heaps[heaps < upper] + self.step])
         return self._on_values(cuts)
+
+    def _multiples(self, step: float) -> Floats:
+        """The multiples of a step within the bounds."""
+        line = Bins(*self.limits, 1, step)
+        first, last = line.to_steps(self.limits[0]), line.to_steps(self.limits[1], up=False)
+        return multiples(np.arange(first, last + 1), step)
 
     def _on_values(self, cuts: Floats) -> Floats:
         """Move cuts up to the next value of a scale with steps, and the last one past the upper bound."""
@@ -236,6 +258,30 @@ class BinnedColumn(Column):
         near = (beside > 0) & (beside <= CLOSE * (cuts[-1] - cuts[0])) & (cuts != TINY) & (not self.step)
         cuts = np.union1d(cuts[~near], declared)
         return self.with_cuts(cuts) if len(cuts) <= MOST_LEVELS else self
+
+    @cached_property
+    def cell_widths(self) -> Floats:
+        """The width of each cell of `finest` on the scale; a cell of one number, without width, counts as the median.
+
+        >>> Integer("votes", bounds=(1, 4), scale="log").cell_widths.round(2).tolist()
+        [0.69, 0.41, 0.29, 0.22]
+        """
+        cuts = self.finest.intervals.cuts
+        widths = np.diff(on_scale(cuts, self.scale))
+        return np.where(widths > CLOSE * widths.sum(), widths, np.median(widths))
+
+    @cached_property
+    def heap_of_cell(self) -> NDArray[np.int64]:
+        """For each cell of `finest` the place in `heaping` of the largest step of which it is a multiple, or past it.
+
+        >>> Integer("cigarettes", bounds=(8, 12), heaping=(5, 10)).heap_of_cell.tolist()
+        [2, 2, 1, 2, 2]
+        """
+        low, high = self.finest.bin_ranges()
+        heap = np.full(len(low), len(self.heaping))
+        for place in sorted(range(len(self.heaping)), key=self.heaping.__getitem__):
+            heap[(low == high) & np.isin(low, self._multiples(self.heaping[place]))] = place
+        return heap
 
     def with_cuts(self, cuts: Iterable[float]) -> Self:
         """The same column with bins that begin at these positions; the last position is the end of the last bin."""
@@ -308,23 +354,28 @@ class BinnedColumn(Column):
     def draw_positions(self, cell_counts: Floats | None, codes: Codes, rng: np.random.Generator) -> Floats:
         """Draw a position in the bin of each code: by counts of its cells if they are given, else uniformly.
 
-        Codes that are no bin get NaN.
+        By counts, the rows of a bin are spread over its cells by stratified sampling: their shares hardly differ from
+        those of the counts. Codes that are no bin get NaN.
         """
         drawn = np.full(len(codes), np.nan)
         valued = codes < self.values_size
         if cell_counts is None:
             drawn[valued] = self.intervals.draw(codes[valued], rng)
         else:
-            drawn[valued] = self.finest.intervals.draw(self.draw_cells(cell_counts, codes[valued], rng), rng)
+            chances = stratified(codes[valued], rng)
+            drawn[valued] = self.finest.intervals.draw(self.draw_cells(cell_counts, codes[valued], chances), rng)
         return drawn
 
-    def draw_cells(self, cell_counts: Floats, codes: Codes, rng: np.random.Generator) -> Codes:
-        """Draw a cell in each of these bins with probability proportional to its count; uniformly if all are 0."""
+    def draw_cells(self, cell_counts: Floats, codes: Codes, chances: Floats) -> Codes:
+        """Draw a cell in each of these bins with probability proportional to its count; uniformly if all are 0.
+
+        `chances` are numbers from [0, 1), one for each code.
+        """
         bins = self.finest.regroup(self)[: self.finest.values_size]
         rows = np.bincount(bins, weights=cell_counts)[bins]
         shares = np.where(rows > 0, cell_counts / np.maximum(rows, 1e-300), 1 / np.bincount(bins)[bins])
         ends = np.append(0.0, np.cumsum(shares))
-        places = np.searchsorted(ends, codes + rng.random(len(codes)), side="right") - 1
+        places = np.searchsorted(ends, codes + chances, side="right") - 1
         first, last = np.searchsorted(bins, codes), np.searchsorted(bins, codes, side="right") - 1
         return np.clip(places, first, last)
 
@@ -342,9 +393,17 @@ class NumericColumn(BinnedColumn):
     a `Difference` of the text.
     """
 
-    extra_keys: ClassVar[tuple[str, ...]] = (*BinnedColumn.extra_keys, "scale", "decimal", "thousands", "difference")
+    extra_keys: ClassVar[tuple[str, ...]] = (
+        *BinnedColumn.extra_keys,
+        "scale",
+        "heaping",
+        "decimal",
+        "thousands",
+        "difference",
+    )
 
     scale: Scale = field(default="linear", kw_only=True)  # type: ignore[misc] # a field of each column here
+    heaping: tuple[float, ...] = field(default=(), kw_only=True)  # type: ignore[misc]
     decimal: str = field(default=".", kw_only=True)
     thousands: str = field(default="", kw_only=True)
     difference: str | Difference | None = field(default=None, kw_only=True)
@@ -363,6 +422,23 @@ class NumericColumn(BinnedColumn):
         if self.scale == "log" and self.limits[0] <= 0:
             wrong = f"has scale = 'log', which needs a lower bound above 0, but its bounds are {self._bounds_text}"
             raise self._error(wrong, hint='write scale = "symlog", or a lower bound above 0')
+
+    def _check_heaping(self) -> None:
+        if not isinstance(self.heaping, list | tuple):
+            wrong = f"has heaping = {self.heaping!r}, but heaping must be a list of steps"
+            raise self._error(wrong, hint="write heaping = [5, 10] if values pile up at multiples of 5 and of 10")
+        object.__setattr__(self, "heaping", tuple(map(as_python, self.heaping)))
+        if self.heaping and not self.step:
+            wrong = "has heaping, but no resolution: a value and a multiple beside it would be in one cell"
+            raise self._error(wrong, hint="write resolution = 0.1, or the step between values, or remove heaping")
+        for step in self.heaping:
+            if not is_number(step) or step <= self.step or abs(step / self.step - round(step / self.step)) > CLOSE:
+                wrong = f"has heaping at {step!r}, which is no multiple of {self.step:g}, the step between its values"
+                raise self._error(wrong, hint="write steps above that between values, such as heaping = [5, 10]")
+            lower, upper = self.limits
+            if not 1 <= len(range(math.ceil(lower / step), math.floor(upper / step) + 1)) <= MOST_LEVELS // 8:
+                wrong = f"has none or more than {MOST_LEVELS // 8} multiples of {step:g} within its bounds"
+                raise self._error(wrong, hint=f"write another step than {step:g}, or remove it from heaping")
 
     @property
     def written_plainly(self) -> bool:

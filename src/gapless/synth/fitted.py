@@ -41,9 +41,10 @@ from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import Measurements
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
+from gapless.synth.within_bins import spread
 from gapless.text import listing, plural, shortened
 from gapless.threads import one_thread
-from gapless.types import is_number, is_whole, whole
+from gapless.types import Floats, is_number, is_whole, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +253,8 @@ class FittedModel:
     ) -> tuple[Values, NDArray[np.bool_]]:
         """Draw values within the bins of rows; return them by column, and which rows break a rule."""
         draw = partial(self._draw_within_bins, rng)
-        names = enumerate(self.schema.names)
-        values = [draw(place, codes[:, place]) if name in self.within_bin_counts else None for place, name in names]
+        places = range(len(self.schema.columns))
+        values = [draw(place, codes[:, place]) if place in self._cell_counts else None for place in places]
         return values, rules.write(codes, values, draw, given=given)
 
     def _around_possible_rows(
@@ -332,10 +333,23 @@ class FittedModel:
         return Copies(self, many, seed, self.measurements, progress)
 
     def _draw_within_bins(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
-        """Draw positions within the bins of a numeric column: by released counts of its cells, else uniformly."""
+        """Draw positions within the bins of a numeric column, by estimated counts of its cells."""
         column = self.schema.columns[place]
         assert isinstance(column, BinnedColumn)  # noqa: S101 for mypy: others have no bins
-        return column.draw_positions(self.within_bin_counts.get(column.name), codes, rng)
+        return column.draw_positions(self._cell_counts.get(place), codes, rng)
+
+    @cached_property
+    def _cell_counts(self) -> dict[int, Floats]:
+        """The counts of cells of the columns whose bins have several: released, or smooth between those of bins."""
+        found = {}
+        for place, column in enumerate(self.schema.columns):
+            if column.name in self.within_bin_counts:
+                found[place] = self.within_bin_counts[column.name]
+            elif isinstance(column, BinnedColumn) and column.values_size < column.finest.values_size:
+                bins = self.marginal_if_known(column.name)
+                if bins is not None:
+                    found[place] = spread(column, bins[: column.values_size])
+        return found
 
     @cached_property
     def _rules(self) -> ConstraintSampler:

@@ -45,9 +45,17 @@ from gapless.privacy.budget import PURE
 from gapless.schema import Schema
 from gapless.synth.adversarial.generative import Critic
 from gapless.synth.fitted import Facts, FittedModel, Progress
-from gapless.synth.learning import BINS_SHARE, THIN, bins_for, columns_to_learn, hierarchy_levels, with_most_bins
+from gapless.synth.learning import (
+    THIN,
+    bins_for,
+    columns_to_learn,
+    columns_with_heaps,
+    hierarchy_levels,
+    learning_share,
+    with_most_bins,
+)
 from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS, LearnedModel, Measurements, noise_of
-from gapless.text import plural
+from gapless.text import listing, plural
 from gapless.types import Floats, Integers
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
@@ -159,6 +167,7 @@ class FitContext:
         measured: the released noisy counts.
         rows: the noisy number of rows, if it was measured separately.
         bin_hierarchy: released counts of the cells of columns with learned bins, in groups.
+        heaps: released counts at the multiples at which values pile up, for columns with heaping.
         noise: the noise of each count in the latest batch.
         broken: for each constraint with a learned weight, the share of pairs of rows that break it, and its noise.
         plan: requests that were charged with the latest batch and are not released yet.
@@ -181,6 +190,7 @@ class FitContext:
         self.measured: list[Measurement] = []
         self.rows: list[Measurement] = []
         self.bin_hierarchy: list[Measurement] = []
+        self.heaps: list[Measurement] = []
         self.noise: list[Noise] = []
         self.broken: dict[str, tuple[float, float]] = {}
         self.plan: Plan
@@ -200,35 +210,48 @@ class FitContext:
         self.one_way_marginals: list[Marginal] = self.nontrivial([(c,) for c in range(len(self.sizes))]) or [(0,)]
 
     def _learn_bins(self, table: PrivateTable) -> Schema:
-        """Learn the bins that the schema leaves to a release, in one batch with equal shares; return the new schema."""
-        columns = columns_to_learn(table.schema)
+        """Learn the bins that the schema leaves to a release, and heaps, in one batch with equal shares.
+
+        Returns the schema with the bins.
+        """
+        schema, learned, heaped = table.schema, columns_to_learn(table.schema), columns_with_heaps(table.schema)
+        columns = {c.name: c.finest for c in (*learned, *heaped)}
         if not columns:
-            return with_most_bins(table.schema)
+            return with_most_bins(schema)
         self.notify("learning bins", 0, 1)
-        sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
-        hierarchies = {c.name: hierarchy_levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
-        requests = [
-            (counts, f"{name} in {level.max() + 1} cells")
-            for name, groups in hierarchies.items()
-            for level, counts in zip(groups, grouped_counts(table, name, groups, rows=self.counted), strict=True)
+        table = table.rebin(schema.with_columns(columns))
+        others = {c.name: (c.extended_size if self.extended else c.size) - c.values_size for c in columns.values()}
+        levels = [
+            (c.name, groups) for c in learned for groups in hierarchy_levels(columns[c.name].values_size, others[c.name])
         ]
-        released = iter(self.release_bins(requests))
+        heaps = [
+            (c.name, np.append(c.heap_of_cell, len(c.heaping) + 1 + np.arange(others[c.name]))) for c in heaped
+        ]
+        requests = [
+            (counts, f"{name} in {what}")
+            for name, groups, what in (
+                *((name, groups, f"{groups.max() + 1} cells") for name, groups in levels),
+                *((name, groups, "round values") for name, groups in heaps),
+            )
+            for counts in grouped_counts(table, name, [groups], rows=self.counted)
+        ]
+        released = self.release_bins(requests)
         noise_std = max(noise.noise_std for noise in self.noise)
-        total = 0.0
-        for column in columns:
-            tables = [next(released) for _ in hierarchies[column.name]]
-            others = sizes[column.name] - column.values_size
-            (place,) = table.schema.positions([column.name])
-            self.bin_hierarchy += [
-                Measurement((place,), counts[: len(counts) - others], noise_std) for counts in tables
-            ]
-            total = max(total, tables[0].sum())
-        self.within_bin_counts = self.to_measurements().within_bin_counts(table.schema)
-        return cut_schema(table.schema, self.within_bin_counts, self.bins(total), min_rows=THIN * noise_std)
+        measured = [
+            Measurement(tuple(schema.positions([name])), counts[: len(counts) - others[name]], noise_std)
+            for (name, _), counts in zip((*levels, *heaps), released, strict=True)
+        ]
+        self.bin_hierarchy, self.heaps = measured[: len(levels)], measured[len(levels) :]
+        if not learned:
+            return with_most_bins(schema)
+        self.within_bin_counts = self.to_measurements().within_bin_counts(schema)
+        top_levels = {name: counts for (name, _), counts in reversed([*zip(levels, released, strict=False)])}
+        total = max(counts.sum() for counts in top_levels.values())
+        return cut_schema(schema, self.within_bin_counts, self.bins(total), min_rows=THIN * noise_std)
 
     def release_bins(self, requests: Sequence[tuple[Counts, str]]) -> list[Floats]:
         """Release the counts from which bins are learned. A method that plans all its releases overrides this."""
-        return self.release(requests, self.grant.left * BINS_SHARE)
+        return self.release(requests, self.grant.left * learning_share(self.input_schema))
 
     def bins(self, rows: float) -> int:
         """Return how many bins a column may have, given the noisy number of rows."""
@@ -255,7 +278,7 @@ class FitContext:
             share: of what is left after filling gaps, learning bins and learning weights of constraints.
             distance: how much one row changes a score.
         """
-        learning = BINS_SHARE if columns_to_learn(self.input_schema) else 0.0
+        learning = learning_share(self.input_schema)
         spend = self.grant.left * (share * (1 - self.missing.share) * (1 - learning) * (1 - self._rules_share))
         ExponentialChoice.for_loss(spend, Linf(distance * self.table.protect.at_most))
 
@@ -411,6 +434,7 @@ class FitContext:
             rows=tuple(self.rows),
             extended=self.extended,
             bin_hierarchy=tuple(self.bin_hierarchy),
+            heaps=tuple(self.heaps),
             **more,
         )
 
@@ -454,9 +478,11 @@ class FitContext:
             unexplained = ", ".join(map(self.name, learned.unexplained))
             limitations = [*limitations, f"Further from the model than noise explains: {unexplained}."]
         bins = {}
-        if self.within_bin_counts:
-            columns = plural(len(self.within_bin_counts), "column")
-            bins["bins"] = f"learned for {columns}, with {BINS_SHARE:.0%} of what this fit spent"
+        if learned_bins := len({level.columns for level in self.bin_hierarchy}):
+            share = learning_share(self.input_schema)
+            bins["bins"] = f"learned for {plural(learned_bins, 'column')}, with {share:.0%} of what this fit spent"
+        if self.heaps:
+            bins["heaping"] = f"counted at round values of {listing(self.name(known.columns) for known in self.heaps)}"
         facts = Facts(
             method=self._method,
             guarantee=self.table.ledger.guarantee(),
@@ -468,7 +494,8 @@ class FitContext:
             broken=self.broken,
         )
         filled, gapped, _, _, measurements, _ = learned
-        return FittedModel(self.schema, filled, gapped, self.total, facts, self.within_bin_counts, measurements, critic)
+        within_bin_counts = self.to_measurements().within_bin_counts(self.schema)
+        return FittedModel(self.schema, filled, gapped, self.total, facts, within_bin_counts, measurements, critic)
 
 
 def _check_constraints(schema: Schema) -> None:

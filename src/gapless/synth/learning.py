@@ -5,9 +5,11 @@ In a flat table of a thousand noisy cells, noise adds up over a bin. So cells ar
 sum of few nodes. Estimation has three steps:
 
 1. The levels are made consistent by weighted means (Hay, Rastogi, Miklau, Suciu 2010).
-2. Counts are split from the top. Children are projected to nonnegative counts with the sum of their parent. If a node
-   is not clearly above the noise of its children, its rows are spread uniformly.
-3. Nodes beyond the outermost ones that stand out of noise are set to zero.
+2. Counts are split from the top. The smooth density of a level predicts the next one (`within_bins.interpolate`). The
+   children of a node follow their own counts as far as these differ from the prediction by more than noise
+   (`within_bins.shrunk`), and are projected to nonnegative counts with the sum of their parent.
+3. Far out, where noise in a single count would change the variance much, nodes that do not stand out of noise are set
+   to zero (`_reach`).
 
 `bench/cells.py` compares this with dyadic and wider trees, a flat table, PrivTree and private quantiles.
 
@@ -27,12 +29,14 @@ from gapless.data.cutting import MOST_SINGLE_CELL_BINS, cut_schema
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
+from gapless.synth.within_bins import interpolate, shrunk
 from gapless.types import Floats, Integers
 
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned
+HEAPS_SHARE = 0.01  # of the budget, for each column with heaping, if no bins are learned
 FANOUT = 4
 OUTSTANDING = 2.0  # least count of the outermost nodes, in noise standard deviations
-EVEN = 4.0  # least count of a node whose rows are split by its children, in standard deviations of their sum
+FAR = 0.25  # of the variance; where noise of one count changes it by more, only what stands out is kept
 THIN = 4.0  # least rows of a bin, in noise standard deviations
 ROWS_PER_NOISE = 4.0  # mean rows of a cell of a pair of columns, per noise standard deviation; sets the number of bins
 FEWEST_BINS, MOST_BINS = 6, 32
@@ -45,6 +49,23 @@ def columns_to_learn(schema: Schema) -> list[BinnedColumn]:
         for c in schema.columns
         if isinstance(c, BinnedColumn) and c.has_learned_bins and c.values_size > MOST_SINGLE_CELL_BINS
     ]
+
+
+def columns_with_heaps(schema: Schema) -> list[BinnedColumn]:
+    """Return the columns with declared heaping, unless each of their cells is a bin."""
+    learned = columns_to_learn(schema)
+    return [
+        c
+        for c in schema.columns
+        if isinstance(c, BinnedColumn) and c.heaping and (c in learned or c.values_size < c.finest.values_size)
+    ]
+
+
+def learning_share(schema: Schema) -> float:
+    """Return the share of the budget for counts of bins and heaps."""
+    if columns_to_learn(schema):
+        return BINS_SHARE
+    return min(BINS_SHARE, HEAPS_SHARE * len(columns_with_heaps(schema)))
 
 
 def with_most_bins(schema: Schema) -> Schema:
@@ -95,29 +116,74 @@ def level_counts(cells: Floats, tables: Sequence[Floats]) -> list[Floats]:
     ]
 
 
-def nonnegative_counts(tables: Sequence[Floats], noise_std: float, *, follow_noise: bool = False) -> Floats:
+def nonnegative_counts(
+    tables: Sequence[Floats], noise_std: float, edges: Floats | None = None, *, follow_noise: bool = False
+) -> Floats:
     """Estimate nonnegative counts of cells from the noisy counts of every level, the coarsest first.
 
-    By default thresholds set cells that show only noise to zero, or to a uniform split: less noise for some bias.
+    By default counts that show only noise follow the smooth prediction: less noise for some bias.
 
     Args:
         tables: the noisy counts of every level.
         noise_std: of each count.
-        follow_noise: whether to omit the thresholds. Copies for inference need it (`gapless.synth.copies`): thresholds
-            change how much copies vary, and add a bias that copies do not show.
+        edges: where each cell begins on the column's scale, and the last one ends; by default cells are equally wide.
+        follow_noise: whether to follow the noisy counts. Copies for inference need it (`gapless.synth.copies`):
+            shrinkage changes how much copies vary, and adds a bias that copies do not show.
     """
-    agreed, stds = _agreed(tables, noise_std)
-    ends = [(0, len(values)) for values in agreed] if follow_noise else _ends(agreed, stds)
-    rows: Floats = np.array([max(agreed[0].sum(), 0.0)])
-    for values, noise, (first, last) in zip(agreed, stds, ends, strict=True):
-        kept = (np.arange(len(values)) >= first) & (np.arange(len(values)) < last)
-        children = _by_parent(np.where(kept, values, -np.inf), fill=-np.inf)
-        real = np.isfinite(children)
-        even = np.where(real, rows[:, None] / np.maximum(real.sum(axis=1, keepdims=True), 1), 0.0)
-        clear = (rows >= (0.0 if follow_noise else EVEN) * noise * math.sqrt(FANOUT)) & real.any(axis=1)
-        split = project_rows(np.where(clear[:, None], children, 0.0), rows)
-        rows = np.where(clear[:, None], split, even).ravel()[: len(values)]
+    levels = list(zip(*_agreed(tables, noise_std), strict=True))
+    cells = len(tables[-1])
+    edges = np.arange(cells + 1.0) if edges is None else edges
+    if follow_noise:
+        return _split(levels, edges, (0, cells), follow_noise=True)
+    outstanding = _ends(*zip(*levels, strict=True))[-1]
+    rows = _split(levels, edges, outstanding)
+    return _split(levels, edges, _reach(rows, levels[-1][1], edges, outstanding))
+
+
+def _split(
+    levels: Sequence[tuple[Floats, float]], edges: Floats, kept: tuple[int, int], *, follow_noise: bool = False
+) -> Floats:
+    """Split the rows of each node among its children, from the top.
+
+    Args:
+        levels: the agreed counts of each level, and their noise.
+        edges: of the cells.
+        kept: the first cell that may have rows, and one past the last.
+        follow_noise: as in `nonnegative_counts`.
+    """
+    rows = np.array([max(levels[0][0].sum(), 0.0)])
+    ends, cells = edges[[0, -1]], len(levels[-1][0])
+    for depth, (values, noise) in enumerate(levels, start=1):
+        size = FANOUT ** (len(levels) - depth)  # of a node, in cells
+        first, last, nodes = kept[0] // size, -(-kept[1] // size), np.arange(len(values))
+        open_nodes = _by_parent(((nodes >= first) & (nodes < last)).astype(np.float64), fill=0.0)
+        finer = np.append(edges[:cells:size], edges[-1])
+        predicted = open_nodes * _by_parent(interpolate(rows, ends, finer), fill=0.0)
+        predicted = np.where(predicted.sum(axis=1, keepdims=True) > 0, predicted, open_nodes)
+        predicted *= (rows / np.maximum(predicted.sum(axis=1), 1e-300))[:, None]
+        many = np.maximum(open_nodes.sum(axis=1), 1.0)
+        differences = open_nodes * (_by_parent(values, fill=0.0) - predicted)
+        differences -= open_nodes * (differences.sum(axis=1) / many)[:, None]
+        if not follow_noise:
+            differences = shrunk(differences, noise, np.maximum(many - 1, 1))
+        children = np.where(open_nodes > 0, predicted + differences, -np.inf)
+        empty = ~open_nodes.any(axis=1)
+        children[empty] = 0.0
+        rows, ends = project_rows(children, rows).ravel()[: len(values)], finer
     return rows
+
+
+def _reach(rows: Floats, noise_std: float, edges: Floats, outstanding: tuple[int, int]) -> tuple[int, int]:
+    r"""Return the first cell that may have rows, and one past the last: those that stand out, and all that are near.
+
+    Near is a distance :math:`d` from the mean up to which :math:`\sigma d^2 / (n s^2)` is at most `FAR`, with
+    :math:`s^2` the variance of n rows: positive noise beyond would inflate means and variances of long tails.
+    """
+    total, middles = max(float(rows.sum()), 1e-300), (edges[1:] + edges[:-1]) / 2
+    mean = float(rows @ middles) / total
+    distance = math.sqrt(FAR * float(rows @ (middles - mean) ** 2) / noise_std)
+    first, last = np.searchsorted(edges, [mean - distance, mean + distance])
+    return min(outstanding[0], max(int(first) - 1, 0)), max(outstanding[1], min(int(last), len(rows)))
 
 
 def least_squares_counts(tables: Sequence[Floats], noise_std: float) -> Floats:
@@ -138,8 +204,8 @@ def least_squares_counts(tables: Sequence[Floats], noise_std: float) -> Floats:
 def _ends(agreed: Sequence[Floats], stds: Sequence[float]) -> list[tuple[int, int]]:
     """Return, for each level, the first nonempty node and one past the last.
 
-    Positive noise far out on a long tail would inflate means and variances. So nodes at either end are dropped until
-    one stands out. On finer levels only children of the outermost node are dropped, if one of them stands out.
+    Nodes at either end are dropped until one stands out of noise. On finer levels only children of the outermost node
+    are dropped, if one of them stands out.
     """
     found = []
     first, last, open_first, open_last = 0, len(agreed[0]), True, True

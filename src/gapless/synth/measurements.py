@@ -50,6 +50,7 @@ from gapless.synth.marginal.factors_fit import (
 from gapless.synth.marginal.features import FeatureMap, mean_features, value_order
 from gapless.synth.marginal.mixture_fit import fit_mixture
 from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.synth.within_bins import edges_of_cells, heap_counts, spread, with_heaps
 from gapless.types import Floats
 
 MOST_CELLS = 1 << 28  # of a junction tree that a model file may ask for: two gigabytes
@@ -62,7 +63,7 @@ FOLLOW_RIDGE = 0.1  # of a model of factors that follows noise, relative to the 
 FOLLOW_GAP_RIDGE = 0.03  # of gap rates in such a model, relative to the mean precision of products, as shares of rows
 LOOSE_GAP_RIDGE = 0.1  # of gap rates that are less restricted, relative to the usual ridge
 FACTORS = "factors"  # a kind of learner; its distributions are mixtures
-RELEASED = ("tables", "rows", "bin_hierarchy", "products", "pair_rows")  # the fields of `Measurements` with noise
+RELEASED = ("tables", "rows", "bin_hierarchy", "heaps", "products", "pair_rows")  # the fields of `Measurements` with noise
 
 
 class LearnedModel(NamedTuple):
@@ -117,6 +118,7 @@ class Measurements:
         rows: the noisy number of rows, if it was measured separately.
         extended: whether every row was counted, with gaps as cells.
         bin_hierarchy: for columns with learned bins, the counts of their cells in groups, the coarsest level first.
+        heaps: for columns with heaping, the counts at multiples of each step and elsewhere.
         nodes: for a network, one per table: those of all columns, parents first, then pairs within some of these.
         same_rows: for a network, whether all tables count the same rows.
         features: for factors, the features of each column's cells.
@@ -131,6 +133,7 @@ class Measurements:
     rows: tuple[Measurement, ...] = ()
     extended: bool
     bin_hierarchy: tuple[Measurement, ...] = ()
+    heaps: tuple[Measurement, ...] = ()
     nodes: tuple[Node, ...] = ()
     same_rows: bool = True
     features: tuple[FeatureMap, ...] = ()
@@ -267,11 +270,38 @@ class Measurements:
         return learned._replace(measurements=self)
 
     def within_bin_counts(self, schema: Schema, *, follow_noise: bool = False) -> dict[str, Floats]:
-        """Estimate the nonnegative cell counts of columns with learned bins; `follow_noise` as in `LearnOptions`."""
-        return {
-            schema.names[column]: nonnegative_counts(levels, noise_std, follow_noise=follow_noise)
-            for column, (levels, noise_std) in self._hierarchies.items()
-        }
+        """Estimate the nonnegative cell counts of columns with learned bins or heaping.
+
+        `follow_noise` is as in `LearnOptions`.
+        """
+        known = sorted({*self._hierarchies, *(heaps.columns[0] for heaps in self.heaps)})
+        return {schema.names[column]: self.cell_counts(schema, column, follow_noise=follow_noise) for column in known}
+
+    def cell_counts(self, schema: Schema, place: int, *, follow_noise: bool = False) -> Floats:
+        """Estimate the nonnegative counts of a column's finest cells: from all that was counted of it.
+
+        Where bins are declared they are smooth within bins, but for heaps. A column without a table has equal bins.
+        """
+        column = schema.columns[place]
+        assert isinstance(column, BinnedColumn)  # noqa: S101 for mypy: others have no finer cells
+        levels, noise_std = self._hierarchies.get(place, ([], 0.0))
+        if levels and follow_noise:  # every cell was counted
+            return nonnegative_counts(levels, noise_std, follow_noise=True)
+        if levels:
+
+            def estimate(weights: Floats | None) -> Floats:
+                edges = edges_of_cells(column, weights)
+                return nonnegative_counts(levels, noise_std, edges)
+
+        else:
+            counts, _ = self.column_counts(schema, place)
+            bins = project_to_simplex(counts[: column.values_size], max(1.0, float(counts.sum())))
+
+            def estimate(weights: Floats | None) -> Floats:
+                return spread(column, bins, weights)
+
+        heaps = next((heaps for heaps in self.heaps if heaps.columns == (place,)), None)
+        return with_heaps(column, heaps, estimate, follow_noise=follow_noise)
 
     def bin_means(self, schema: Schema, column: int, numbers: Floats) -> Floats:
         r"""Estimate the mean of a column's numbers in each of its bins, from the number of each cell.
@@ -283,13 +313,12 @@ class Measurements:
 
         with v the number of each cell, s its signed count, t its nonnegative count in the rows of a copy, and n the
         rows of the bin by all tables. Clipping counts at zero makes a bias that is large on a long tail, and makes
-        estimates vary less than noise does. Signed counts have neither defect. In declared bins values are uniform.
+        estimates vary less than noise does. Signed counts have neither defect. In declared bins there are none.
         """
         line, (levels, noise_std) = schema.columns[column], self._hierarchies.get(column, ([], 0.0))
         if not isinstance(line, BinnedColumn):
             return numbers
-        shares = nonnegative_counts(levels, noise_std, follow_noise=True) if levels else np.zeros(len(numbers))
-        shares = shares + 1e-9  # the cells of an empty bin are equally likely
+        shares = self.cell_counts(schema, column, follow_noise=True) + 1e-9  # cells of an empty bin are equally likely
         bins, many = line.finest.regroup(line)[: len(numbers)], line.values_size
         means = np.bincount(bins, shares * numbers, many) / np.bincount(bins, shares, many)
         if not levels:
@@ -335,15 +364,18 @@ class Measurements:
         counts += [np.array(float(len(codes)))] * len(self.rows)
         within_bins = self.within_bin_counts(schema, follow_noise=True)
         finest = [codes[:, column].astype(np.int64) for column in range(codes.shape[1])]
-        for column, (levels, _) in self._hierarchies.items():
-            line = schema.columns[column]
+        drawn_cells = {}
+        for name, within in within_bins.items():
+            (column,), line = schema.positions([name]), schema[name]
             assert isinstance(line, BinnedColumn)  # noqa: S101 for mypy: others have no bins
             has_value = codes[:, column] < line.values_size
-            drawn = line.draw_cells(within_bins[line.name], codes[has_value, column], rng)
+            drawn = line.draw_cells(within, codes[has_value, column], rng.random(np.count_nonzero(has_value)))
             finest[column] += line.finest.values_size - line.values_size  # *not applicable* and gap states
             finest[column][has_value] = drawn
-            cells = np.bincount(drawn, minlength=line.finest.values_size).astype(np.float64)
-            counts += level_counts(cells, levels)
+            drawn_cells[column] = np.bincount(drawn, minlength=line.finest.values_size).astype(np.float64)
+        for column, (levels, _) in self._hierarchies.items():
+            counts += level_counts(drawn_cells[column], levels)
+        counts += [heap_counts(schema.columns[h.columns[0]], drawn_cells[h.columns[0]]) for h in self.heaps]
         if self.products:
             vectors = [_row_features(self.features[c], schema, c, finest[c], within_bins) for c in range(len(finest))]
             counts += [vectors[a].T @ vectors[b] for a, b in (product.columns for product in self.products)]

@@ -20,7 +20,7 @@ from gapless.privacy.pricing import Measurable
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Noise, Synthesizer
-from gapless.synth.learning import BINS_SHARE, MOST_BINS, bins_for_noise
+from gapless.synth.learning import MOST_BINS, bins_for_noise, learning_share
 from gapless.synth.marginal.features import FeatureMap, feature_map, merged_cells, most_features, value_order
 from gapless.synth.measurements import FACTORS
 from gapless.types import Floats
@@ -174,7 +174,7 @@ class FactorsContext(FitContext):
             planned_products(table, [names[a], names[b]], rows=self.counted, numbers=self._most_numbers)
             for a, b in self.pairs
         ]
-        for_bins = BINS_SHARE if bins else 0.0
+        for_bins = learning_share(self.input_schema) if bins else 0.0
         for_columns = (1 - for_bins) * (columns_share(len(names)) if products else 1.0)
         ordered = [value_order(column) is not None for column in self.schema.columns]
         weights = np.array([ORDERED_WEIGHT if ordered[a] and ordered[b] else 1.0 for a, b in self.pairs])
