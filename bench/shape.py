@@ -6,9 +6,8 @@
 ε = 1, δ = 1e-6, the whole budget in one release by `Auto`. For each number with more than ten values, over the rows
 that have one:
 
-- *1-way*: the total variation distance on ten bins of equal width between the smallest and the largest value, of the
-  model (before rows are drawn) and of the rows; beside it what the noise of its one-way table alone causes, if that
-  table had counted these ten bins;
+- *1-way*: the total variation distance of the rows on ten bins of equal width between the smallest and the largest
+  value; before it *floor*, what the noise of the column's one-way table alone causes if it had counted these bins;
 - *sd*: the error of the standard deviation, relative;
 - *tail*: the share of rows above the 96 % point of the truth, less the true one;
 - *spikes*: the mean error of the shares of the five most frequent values, and their mean share.
@@ -37,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import relations
 
 BINS, SPIKES, UPPER = 10, 5, 0.96
-FIGURES = ("floor", "model", "1-way", "sd", "tail", "spikes", "share")
+FIGURES = ("floor", "1-way", "sd", "tail", "spikes", "share")
 
 
 def load(name):
@@ -66,15 +65,6 @@ def tables(edges, values):
     return np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / max(len(values), 1)
 
 
-def cell_shares(model, name):
-    """Return the share of each finest cell by the model, and a value in each."""
-    column = model.schema[name]
-    (place,) = model.schema.positions([name])
-    bins = model.marginal([name])[: column.values_size]
-    drawn = np.repeat(np.arange(column.values_size), np.round(2e5 * bins).astype(int))
-    return model._draw_within_bins(np.random.default_rng(place), place, drawn)
-
-
 def noise_std(model, name):
     """Return the noise of the one-way table of a column, with what other tables know."""
     (place,) = model.schema.positions([name])
@@ -95,7 +85,6 @@ def figures(truth, model, rows, name):
     shares = times[frequent] / len(truth)
     return {
         "floor": floor,
-        "model": np.abs(tables(edges, cell_shares(model, name)) - true).sum() / 2,
         "1-way": np.abs(tables(edges, rows) - true).sum() / 2,
         "sd": rows.std() / truth.std() - 1,
         "tail": np.mean(rows > upper) - np.mean(truth > upper),
@@ -140,7 +129,8 @@ def main():
                 top, share, _ = found[0][column]["top"]
                 seen = ", ".join(f"{each[column]['top'][2]:.3f}" for each in found)
                 print(
-                    f"| {name} | {column} | " + " | ".join(f"{values[figure]:.4f}" for figure in FIGURES)
+                    f"| {name} | {column} | "
+                    + " | ".join(f"{values[figure]:.4f}" for figure in FIGURES)
                     + f" | {top:g}: {share:.3f}, {seen} |"
                 )
         every = [np.mean([values[figure] for values in means.values()]) for figure in FIGURES]

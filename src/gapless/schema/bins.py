@@ -133,8 +133,8 @@ def multiples(steps: Any, step: float | Decimal) -> Floats:
 def on_scale(positions: Floats, scale: Scale) -> Floats:
     r"""Positions on a scale: :math:`v`, :math:`\log v` or :math:`\operatorname{sign}(v) \log(1 + |v|)`."""
     if scale == "log":
-        return np.log(positions)
-    return np.sign(positions) * np.log1p(np.abs(positions)) if scale == "symlog" else np.asarray(positions)
+        return np.asarray(np.log(positions))
+    return np.sign(positions) * np.log1p(np.abs(positions)) if scale == "symlog" else positions
 
 
 def equal_width_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
@@ -148,7 +148,8 @@ def equal_width_cells(lower: float, upper: float, cells: int, scale: Scale) -> F
     if scale == "log":
         cuts = np.geomspace(lower, upper, cells + 1)
     else:
-        places = np.linspace(*on_scale(np.array([lower, upper]), scale), cells + 1)
+        first, last = on_scale(np.array([lower, upper]), scale)
+        places = np.linspace(float(first), float(last), cells + 1)
         cuts = np.sign(places) * np.expm1(np.abs(places))
     cuts[0], cuts[-1] = lower, upper
     return cuts

@@ -222,11 +222,11 @@ class FitContext:
         table = table.rebin(schema.with_columns(columns))
         others = {c.name: (c.extended_size if self.extended else c.size) - c.values_size for c in columns.values()}
         levels = [
-            (c.name, groups) for c in learned for groups in hierarchy_levels(columns[c.name].values_size, others[c.name])
+            (c.name, groups)
+            for c in learned
+            for groups in hierarchy_levels(columns[c.name].values_size, others[c.name])
         ]
-        heaps = [
-            (c.name, np.append(c.heap_of_cell, len(c.heaping) + 1 + np.arange(others[c.name]))) for c in heaped
-        ]
+        heaps = [(c.name, np.append(c.heap_of_cell, len(c.heaping) + 1 + np.arange(others[c.name]))) for c in heaped]
         requests = [
             (counts, f"{name} in {what}")
             for name, groups, what in (

@@ -63,7 +63,14 @@ FOLLOW_RIDGE = 0.1  # of a model of factors that follows noise, relative to the 
 FOLLOW_GAP_RIDGE = 0.03  # of gap rates in such a model, relative to the mean precision of products, as shares of rows
 LOOSE_GAP_RIDGE = 0.1  # of gap rates that are less restricted, relative to the usual ridge
 FACTORS = "factors"  # a kind of learner; its distributions are mixtures
-RELEASED = ("tables", "rows", "bin_hierarchy", "heaps", "products", "pair_rows")  # the fields of `Measurements` with noise
+RELEASED = (
+    "tables",
+    "rows",
+    "bin_hierarchy",
+    "heaps",
+    "products",
+    "pair_rows",
+)  # the fields of `Measurements` with noise
 
 
 class LearnedModel(NamedTuple):

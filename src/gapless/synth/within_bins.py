@@ -64,7 +64,7 @@ def interpolate(counts: Floats, edges: Floats, finer: Floats) -> Floats:
             from_inside = t[here] if end else 1 - t[here]
             share = np.expm1(-decay * from_inside) / np.expm1(-decay)
             within[here] = counts[end] * (share if end else 1 - share)
-    return np.maximum(np.diff(np.append(0.0, np.cumsum(counts))[place] + within), 0.0)
+    return np.asarray(np.maximum(np.diff(np.append(0.0, np.cumsum(counts))[place] + within), 0.0))
 
 
 def _rate(counts: Floats, widths: Floats) -> float:
@@ -92,7 +92,7 @@ def shrunk(differences: Floats, noise_std: float, free: Floats | float) -> Float
     larger constant c of block thresholding (Cai 1999), so that noise alone seldom remains.
     """
     squares = np.maximum((differences**2).sum(axis=-1, keepdims=True), 1e-300)
-    return differences * np.maximum(1 - SHRINK * np.reshape(free, (-1, 1)) * noise_std**2 / squares, 0.0)
+    return np.asarray(differences * np.maximum(1 - SHRINK * np.reshape(free, (-1, 1)) * noise_std**2 / squares, 0.0))
 
 
 def spread(column: BinnedColumn, counts: Floats, weights: Floats | None = None) -> Floats:
@@ -117,7 +117,7 @@ def edges_of_cells(column: BinnedColumn, weights: Floats | None = None) -> Float
 def heap_counts(column: Column, cells: Floats) -> Floats:
     """Return the counts of each step of heaping, then of all other cells, from counts of the finest cells."""
     assert isinstance(column, BinnedColumn)  # noqa: S101 for mypy: others have no heaping
-    return np.bincount(column.heap_of_cell, cells, len(column.heaping) + 1)
+    return np.bincount(column.heap_of_cell, cells, len(column.heaping) + 1).astype(np.float64)
 
 
 def with_heaps(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -25,7 +26,7 @@ from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.bins import Scale
 from gapless.schema.calendar import CalendarColumn, Date, DateTime
-from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
+from gapless.schema.columns import MOST_LEVELS, Boolean, Categorical, Column, MissingCode, MissingKind, as_text
 from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
 from gapless.text import listing, plural
@@ -41,7 +42,11 @@ IN_ORDER = 0.99  # share of rows in which two dates are in order, from which on 
 MOST_DIFFERENT = 60  # whole numbers in this many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
-_FACTS = ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind")
+_FACTS = ("levels", "bounds", "resolution", "scale", "heaping", "may_be_missing", "missing", "kind")
+HEAPS = (2, 5, 10, 50, 100, 500, 1000, 5000, 10_000)  # steps at which values may pile up, in smallest steps
+HEAPED, NEARLY_ALL = 2.0, 9.0  # least odds of a multiple beside its neighbours, and of an even number
+HEAPED_ROWS = 0.05  # least excess, as a share of rows
+NEIGHBOURS, LEAST_MULTIPLES = 2, 3  # neighbours on either side, at most; multiples that occur, at least
 _LAYOUT = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
 # Comments for the lines of a draft that follow from the data.
 _COMMENTS = {**dict.fromkeys(_FACTS, "read from the data"), **dict.fromkeys(_LAYOUT, "as the data are written")}
@@ -91,13 +96,14 @@ TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 
 @dataclass
 class _ObservedColumn:
-    """What was seen of one column: its different texts, gaps and rows, or why it cannot be used.
+    """What was seen of one column: its different texts, how often each occurs, gaps and rows, or why it cannot be used.
 
     Then also how its numbers are written, and remarks.
     """
 
     name: str
     texts: set[str] = field(default_factory=set)
+    times: Counter[str] = field(default_factory=Counter)
     gaps: bool = False
     rows: int = 0
     odd: str = ""
@@ -109,7 +115,9 @@ class _ObservedColumn:
         if not is_plain(series):
             self.odd = f"it holds values of type {series.dtype.base_type().__name__}"
             return
-        self.texts |= {text.strip() for text in series.cast(pl.String).unique() if text is not None}
+        for text, times in series.cast(pl.String).drop_nulls().value_counts().iter_rows():
+            self.times[text.strip()] += times
+        self.texts |= self.times.keys()
         self.gaps |= series.null_count() > 0
         self.rows += len(series)
 
@@ -131,9 +139,16 @@ class _ObservedColumn:
             if (plain := self.numbers(style)) is not None:
                 self.style = style
                 self.written = {as_text(number): text for text, number in plain.items()}
-                self.texts = {as_text(plain.get(text, text)) for text in self.texts}
+                self._rename(plain)
                 return
-        self.texts = set(map(as_text, self.texts))
+        self._rename({})
+
+    def _rename(self, plain: Mapping[str, str]) -> None:
+        """Replace texts by numbers such as 1234.5, and write numbers without needless digits."""
+        times: Counter[str] = Counter()
+        for text, many in self.times.items():
+            times[as_text(plain.get(text, text))] += many
+        self.times, self.texts = times, set(times)
 
 
 @redact_cells
@@ -315,9 +330,52 @@ def _numeric(seen: _ObservedColumn, numbers: list[float], texts: set[str], commo
     if lower == upper:
         return Categorical(name, sorted(names), **common)
     common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers)}
+    step = 1 if whole else _resolution(numbers)
+    if step is not None:
+        times = {round(float(text) / step): seen.times[text] for text in texts}
+        common["heaping"] = tuple(round(heap * step, MOST_DECIMALS) if step != 1 else heap for heap in _heaps(times))
     if whole:
         return Integer(name, bounds=(int(lower), int(upper)), **common)
-    return Number(name, bounds=(lower, upper), resolution=_resolution(numbers), **common)
+    return Number(name, bounds=(lower, upper), resolution=step, **common)
+
+
+def _heaps(times: Mapping[int, int]) -> list[int]:
+    """The steps at whose multiples values pile up, from how often each whole number occurs.
+
+    The step whose multiples stand out most from their neighbours is found first. A coarser one must stand out among
+    these multiples, and for a finer one they are left aside. So are 0, the smallest and the largest number: they are
+    spikes for other reasons.
+    """
+    first, last = min(times), max(times)
+    left = {value: many for value, many in times.items() if value not in (0, first, last)}
+    least, found = HEAPED_ROWS * sum(left.values()), []
+    while strengths := {
+        heap: _strength(left, heap, least) for heap in HEAPS if heap < last - first < heap * MOST_LEVELS // 8
+    }:
+        unit = max(strengths, key=strengths.__getitem__)
+        if not strengths[unit]:
+            break
+        among = {value: many for value, many in left.items() if value % unit == 0}
+        left = {value: many for value, many in left.items() if value % unit}
+        found.append(unit)
+        for heap in (heap for heap in HEAPS if heap > unit):
+            if heap % unit == 0 and _strength({v // unit: many for v, many in among.items()}, heap // unit, least):
+                found.append(heap)
+                among, unit = {value: many for value, many in among.items() if value % heap == 0}, heap
+    return sorted(set(found))
+
+
+def _strength(times: Mapping[int, int], heap: int, least: float) -> float:
+    """How much the multiples of a step stand out from their neighbours; 0 if by fewer than `least` rows."""
+    reach = min(heap // 2, NEIGHBOURS)
+    sides = [side for side in range(-reach, reach + 1) if side]
+    on = {value: many for value, many in times.items() if value % heap == 0}
+    beside = sum(times.get(value + side, 0) for value in on for side in sides) / len(sides)
+    excess = sum(on.values()) - beside
+    odds = NEARLY_ALL if heap == 2 else HEAPED  # a slight preference for even numbers is no heaping
+    if len(on) < LEAST_MULTIPLES or sum(on.values()) <= odds * beside or excess <= least:
+        return 0.0
+    return excess / math.sqrt(beside + 1)
 
 
 def _resolution(numbers: list[float]) -> float | None:
