@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from gapless import Budget, Independent, Integer, Schema
-from gapless.synth import fitting, measurements
+from gapless.synth import learning, measurements
 from gapless.testing.audit import one_run_epsilon, private
 from gapless.testing.noise import scaled_noise
 
@@ -25,12 +25,12 @@ def released(monkeypatch):
     """The noisy counts of every level of the bin hierarchy, with all of the budget."""
     tables, plain = [], measurements.nonnegative_counts
 
-    def watched(counts, noise_std, **options):
+    def watched(counts, noise_std, *edges, **options):
         tables[:] = counts
-        return plain(counts, noise_std, **options)
+        return plain(counts, noise_std, *edges, **options)
 
     monkeypatch.setattr(measurements, "nonnegative_counts", watched)
-    monkeypatch.setattr(fitting, "BINS_SHARE", 0.999)
+    monkeypatch.setattr(learning, "BINS_SHARE", 0.999)
     return tables
 
 

@@ -223,7 +223,7 @@ class BinnedColumn(Column):
             cuts = np.union1d(cuts, [0.0, self.step or TINY])
         for step in self.heaping:
             heaps = self._multiples(step)
-            cuts = np.union1d(cuts, [*heaps, *heaps[heaps < upper] + self.step])
+            cuts = np.union1d(cuts, [*heaps, *heaps + self.step])
         return self._on_values(cuts)
 
     def _multiples(self, step: float) -> Floats:

@@ -231,7 +231,7 @@ class FitContext:
             (counts, f"{name} in {what}")
             for name, groups, what in (
                 *((name, groups, f"{groups.max() + 1} cells") for name, groups in levels),
-                *((name, groups, "round values") for name, groups in heaps),
+                *((name, groups, f"{groups.max() + 1} groups of round values") for name, groups in heaps),
             )
             for counts in grouped_counts(table, name, [groups], rows=self.counted)
         ]

@@ -87,6 +87,9 @@ def _check_measurements(measurements: Measurements, schema: Schema) -> None:
         _require(table.counts.shape == tuple(shape))
     totals = (*measurements.rows, *measurements.pair_rows)
     _require(all(table.counts.shape == () and table.columns == () for table in totals))
+    for heaps in measurements.heaps:
+        (place,) = heaps.columns
+        _require(heaps.counts.shape == (len(getattr(schema.columns[place], "heaping", ())) + 1,))
     measurements.within_bin_counts(schema)
     _check_features(measurements, schema)
 

@@ -26,6 +26,7 @@ from gapless.types import Floats
 SHRINK = 2.0  # squared standard deviations of noise, for each free count, up to which a difference is taken for noise
 ROUNDS = 5  # of iterative scaling
 _LEAST_WEIGHT = 1e-3
+_LEAST_SHARE = 1e-12  # smaller densities, relative to others, are taken for 0
 
 
 def interpolate(counts: Floats, edges: Floats, finer: Floats) -> Floats:
@@ -44,7 +45,8 @@ def interpolate(counts: Floats, edges: Floats, finer: Floats) -> Floats:
     before, after, left, right = widths[:-1], widths[1:], density[:-1], density[1:]
     slopes = np.append(density, density[-1])
     slopes[1:-1] = 0.0
-    both = (left > 0) & (right > 0)
+    least = _LEAST_SHARE * density.max()
+    both = (left > least) & (right > least)
     near, far = (2 * after + before)[both], (after + 2 * before)[both]
     slopes[1:-1][both] = (near + far) / (near / left[both] + far / right[both])
     ends = {}
@@ -73,7 +75,7 @@ def _rate(counts: Floats, widths: Floats) -> float:
     0 if the density of the outer bin is not smaller, or if it has no rows.
     """
     inner, outer = counts
-    if outer <= 0 or inner / widths[0] <= outer / widths[1]:
+    if outer <= _LEAST_SHARE * inner or inner / widths[0] <= outer / widths[1]:
         return 0.0
     low, high = 0.0, np.log1p(inner / outer) / widths[0]
     for _ in range(60):

@@ -63,6 +63,46 @@ def test_invalid_declarations_of_numbers_are_errors(keys, message):
         Number("x", **keys)
 
 
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"heaping": 5}, "column 'x' has heaping = 5, but heaping must be a list of steps"),
+        ({"heaping": [0.5]}, "has heaping at 0.5, which is no multiple of 1, the step between its values"),
+        ({"heaping": [1]}, "has heaping at 1, which is no multiple of 1"),
+        ({"heaping": ["5"]}, "has heaping at '5', which is no multiple of 1"),
+        ({"heaping": [500]}, "has none or more than 8125 multiples of 500 within its bounds"),
+        ({"bounds": (1, 10**6), "heaping": [10]}, "has none or more than 8125 multiples of 10 within its bounds"),
+    ],
+)
+def test_invalid_heaping_is_an_error(column, message):
+    with pytest.raises(SchemaError) as error:
+        Integer("x", **{"bounds": (1, 95), **column})
+    assert message in error.value.message
+    assert str(error.value.hint).startswith("write ")
+
+
+def test_heaping_needs_steps_between_values():
+    with pytest.raises(SchemaError, match="has heaping, but no resolution"):
+        Number("x", bounds=(0, 1), heaping=[0.5])
+    wage = Number("wage", bounds=(0, 50), resolution=0.01, heaping=[0.5, 1])
+    assert np.bincount(wage.heap_of_cell).tolist() == [50, 51, 4900]
+
+
+def test_heaping_is_kept_in_a_schema_file():
+    schema = Schema("s", [Integer("cigarettes", bounds=(1, 95), heaping=[5, 10])])
+    assert "heaping = [5, 10]" in schema.to_toml()
+    assert Schema.from_toml(schema.to_toml()) == schema
+
+
+def test_round_values_have_cells_of_their_own_on_long_lines():
+    pay = Integer("pay", bounds=(0, 200_000), heaping=(1000, 5000), bins="learned")
+    assert pay.cells[5:8] == ("800..999", "1000", "1001..1199")
+    assert np.bincount(pay.heap_of_cell).tolist() == [160, 41, 1000]
+    assert Integer("pay", bounds=(0, 200_000), heaping=(1000,), edges=(0, 1500, 200_000)).finest.bin_of(
+        np.array([999.0, 1000.0, 1001.0])
+    ).tolist() == [5, 6, 7]
+
+
 def test_the_last_value_may_be_a_bin_by_itself():
     age = Integer("age", bounds=(17, 90), edges=(17, 65, 90, 91))
     assert age.cells == ("17..64", "65..89", "90")

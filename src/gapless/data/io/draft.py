@@ -115,7 +115,7 @@ class _ObservedColumn:
         if not is_plain(series):
             self.odd = f"it holds values of type {series.dtype.base_type().__name__}"
             return
-        for text, times in series.cast(pl.String).drop_nulls().value_counts().iter_rows():
+        for text, times in series.cast(pl.String).drop_nulls().alias("text").value_counts().iter_rows():
             self.times[text.strip()] += times
         self.texts |= self.times.keys()
         self.gaps |= series.null_count() > 0
