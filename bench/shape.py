@@ -71,7 +71,7 @@ def noise_std(model, name):
     return model.measurements.column_counts(model.schema, place)[1]
 
 
-def figures(truth, model, rows, name):
+def figures_of(truth, model, rows, name):
     """Return the figures of a column."""
     edges = np.linspace(truth.min(), truth.max(), BINS + 1)
     true = tables(edges, truth)
@@ -104,7 +104,7 @@ def run(name, seed):
         model = Auto().fit(people, spend=people.ledger.left)
         rows = numbers(model.sample(frame.height, seed=seed, gaps="as-observed").to_polars(), schema)
     return {
-        column: figures(values, model, rows.get(column, values[:0]), column)
+        column: figures_of(values, model, rows.get(column, values[:0]), column)
         for column, values in numbers(frame, schema).items()
     }
 
@@ -121,13 +121,15 @@ def main():
     for name in asked.tables.split("+"):
         found = [run(name, seed) for seed in range(asked.runs)]
         means = {
-            column: {figure: float(np.mean([np.abs(each[column][figure]) for each in found])) for figure in FIGURES}
+            column: {
+                figure: float(np.mean([np.abs(figures[column][figure]) for figures in found])) for figure in FIGURES
+            }
             for column in found[0]
         }
         if asked.columns:
             for column, values in means.items():
                 top, share, _ = found[0][column]["top"]
-                seen = ", ".join(f"{each[column]['top'][2]:.3f}" for each in found)
+                seen = ", ".join(f"{figures[column]['top'][2]:.3f}" for figures in found)
                 print(
                     f"| {name} | {column} | "
                     + " | ".join(f"{values[figure]:.4f}" for figure in FIGURES)

@@ -35,7 +35,7 @@ from gapless.types import Floats, Integers
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned
 HEAPS_SHARE = 0.01  # of the budget, for each column with heaping, if no bins are learned
 FANOUT = 4
-OUTSTANDING = 2.0  # least count of the outermost nodes, in noise standard deviations
+OUTSTANDING = 2.5  # least count of the outermost nodes, in noise standard deviations
 FAR = 0.25  # of the variance; where noise of one count changes it by more, only what stands out is kept
 THIN = 4.0  # least rows of a bin, in noise standard deviations
 ROWS_PER_NOISE = 4.0  # mean rows of a cell of a pair of columns, per noise standard deviation; sets the number of bins

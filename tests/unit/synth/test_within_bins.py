@@ -75,9 +75,9 @@ def test_estimates_with_heaps_have_the_released_counts_of_heaps():
 def smokers(seed=0):
     rng = np.random.default_rng(seed)
     daily = rng.gamma(2, 6, PEOPLE).round().clip(1, 95)
-    told = np.where(rng.random(PEOPLE) < 0.6, (daily / 10).round().clip(1, 9) * 10, daily).astype(int)
+    reported = np.where(rng.random(PEOPLE) < 0.6, (daily / 10).round().clip(1, 9) * 10, daily).astype(int)
     return pl.DataFrame(
-        {"cigarettes": told, "pressure": 2 * rng.normal(62, 9, PEOPLE).round().astype(int)}
+        {"cigarettes": reported, "pressure": 2 * rng.normal(62, 9, PEOPLE).round().astype(int)}
     ).with_columns(ill=pl.when(pl.col("cigarettes") > 15).then(pl.lit("yes")).otherwise(pl.lit("no")))
 
 
