@@ -5,6 +5,7 @@ import dataclasses
 import datetime as dt
 import io
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -651,3 +652,21 @@ def test_two_dates_in_order_get_a_remark_on_their_difference():
     assert "difference" not in str(gl.data.draft_schema(frame.select("admission", "sent")).remarks)
     gaps = frame.with_columns(discharge=pl.when(pl.col("discharge") > days[50]).then("discharge"))
     assert gl.data.draft_schema(gaps).remarks["discharge"] == expected
+
+
+def test_a_draft_proposes_heaping_where_round_values_stand_out():
+    rng = np.random.default_rng(0)
+    daily = rng.gamma(2, 6, 4000).round().clip(1, 95)
+    frame = pl.DataFrame(
+        {
+            "cigarettes": np.where(rng.random(4000) < 0.6, (daily / 10).round().clip(1, 9) * 10, daily).astype(int),
+            "pressure": 2 * rng.normal(62, 9, 4000).round().astype(int),
+            "wage": np.where(rng.random(4000) < 0.5, rng.gamma(4, 3, 4000).round(2), rng.gamma(4, 3, 4000).round()),
+            "age": rng.normal(50, 10, 4000).round().astype(int),
+            "children": rng.exponential(4, 4000).astype(int),
+        }
+    )
+    draft = gl.data.draft_schema(frame)
+    proposed = {column.name: column.heaping for column in draft.schema.columns}
+    assert proposed == {"cigarettes": (10,), "pressure": (2,), "wage": (1.0,), "age": (), "children": ()}
+    assert "heaping = [10]  # read from the data" in draft.to_toml()
