@@ -77,7 +77,7 @@ def released(tmp_path_factory):
     folder = fill(tmp_path_factory.mktemp("released"))
     done = run("synth", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=folder)
     assert done.returncode == 0
-    assert all(line.startswith("Warning: noise") for line in done.stderr.splitlines())  # and no progress in a pipe
+    assert all(line.startswith("Warning: ") for line in done.stderr.splitlines())  # and no progress in a pipe
     assert "differential privacy" in done.stdout
     assert "\x1b" not in done.stdout
     return folder
@@ -228,6 +228,9 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
         assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
     assert manifest["table"] == "people"
     assert manifest["method"] == "factors"
+    assert manifest["verdict"] in ("mostly noise", "limited", "good")
+    assert manifest["reasons"]
+    assert f"<h2>Verdict: {manifest['verdict']}</h2>" in (out / "report.html").read_text(encoding="utf-8")
     assert manifest["versions"]["gapless"] == gl.__version__
     schema = gl.Schema.read(out / "schema.toml")
     assert schema == gl.Schema.read(released / "people.toml")
@@ -633,11 +636,18 @@ def test_a_bare_number_up_to_1_is_asked_about(share, meant, folder, run_here):
     assert not (folder / "people.ledger").exists()
 
 
-def test_synth_ends_with_what_is_spent_and_left(folder, run_here):
+def test_synth_ends_with_what_is_spent_and_left_and_the_verdict(folder, run_here):
     synth = (*SYNTH, "-m", "independent", "--spend", "40%")
     out = run_here(*synth, "--epsilon", 1, "--delta", 0, "-o", "one")[1]
-    assert out.endswith("\nSpent 40.00% of the budget, left 60.00%, in people.ledger\n")
+    before, _, judged = out.partition("\nSpent 40.00% of the budget, left 60.00%, in people.ledger\n\nVerdict: ")
+    assert before
+    manifest = json.loads((folder / "one" / "manifest.json").read_text(encoding="utf-8"))
+    assert judged.startswith(f"{manifest['verdict']}. ")
+    uses = {"Usable for": "usable_for", "With care": "with_care", "Not for": "not_for"}
+    shown = [f"  {lead}: {'; '.join(manifest[key])}." for lead, key in uses.items() if manifest[key]]
+    assert judged.splitlines()[1:] == shown
     parsed = json.loads(run_here(*synth, "-o", "two", "--json")[1])
+    assert parsed["verdict"] in ("mostly noise", "limited", "good")
     assert (parsed["spent"], parsed["left"], parsed["ledger"]) == (80, 20, "people.ledger")
 
 
@@ -741,9 +751,9 @@ def test_an_internal_error_is_reported_without_its_text(folder, run_here, monkey
 
 def test_a_header_without_rows_makes_a_release_like_any_other(folder, run_here):
     (folder / "head.csv").write_text("age,sex,income\n")
-    code, _, err = run_here("synth", "head.csv", *SYNTH[2:], "--epsilon", 1, "--delta", 1e-6, "-o", "out")
+    code, out, _ = run_here("synth", "head.csv", *SYNTH[2:], "--epsilon", 1, "--delta", 1e-6, "-o", "out")
     assert code == 0
-    assert err.startswith("Warning: noise dominates this release: ")
+    assert "\nVerdict: mostly noise. This release is mostly noise, and its rows are not for analysis." in out
     assert (folder / "out" / "manifest.json").exists()
 
 

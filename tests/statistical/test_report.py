@@ -1,35 +1,83 @@
-"""The whiskers of a release's report: how far shares of synthetic rows really lie from the truth."""
+"""The intervals of a release's report hold as often as they promise, for two populations."""
+
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import gapless as gl
-from gapless.report.release_page import _noisy_column
-from gapless.schema import Categorical, Schema
+from gapless.evaluate.marginals import association
+from gapless.inference.associations import pair_precision
+from gapless.inference.precision import column_precision
+from gapless.schema import Categorical, Integer, Ordinal, Schema
 from gapless.testing.audit import private
 
-FITS, CELLS, COLUMNS = 300, 6, 2
+RELEASES = 200
+LETTERS = list("abcde")
 
 
-def test_whiskers_are_as_long_as_shares_are_off(tmp_path):
-    """The mean square of 3,600 deviations, in the report's standard deviations.
+def skewed(rng, rows):
+    """Levels with a heavy one, and numbers with a long tail."""
+    first = rng.choice(5, rows, p=[0.6, 0.2, 0.1, 0.07, 0.03])
+    second = np.where(rng.random(rows) < 0.4, first, rng.integers(0, 5, rows))
+    number = np.minimum(rng.geometric(0.3, rows) - 1, 9)
+    return np.stack([first, second, np.where(rng.random(rows) < 0.5, first % 3, rng.integers(0, 3, rows)), number], 1)
 
-    It is 5/6: shares add up to 1, so that of K equal cells each moves by 1 - 1/K of the noise squared. The mean has a
-    standard deviation of about 0.02; the bounds are 6 of these away (false alarm below 1e-6), and whiskers that are too
-    long or too short by a quarter fall far outside.
+
+def even(rng, rows):
+    """Independent columns, but for one pair."""
+    first = rng.integers(0, 5, rows)
+    second = np.where(rng.random(rows) < 0.7, 4 - first, rng.integers(0, 5, rows))
+    return np.stack([first, second, rng.integers(0, 3, rows), rng.integers(0, 10, rows)], 1)
+
+
+SCHEMA = Schema(
+    "letters",
+    [Ordinal("x", LETTERS), Ordinal("y", LETTERS), Categorical("k", LETTERS[:3]), Integer("n", bounds=(0, 9))],
+)
+
+
+@pytest.mark.parametrize("population", [skewed, even])
+def test_intervals_cover_the_population(tmp_path, population):
+    """Of 200 releases, each of a fresh sample of 3,000 people with fresh noise.
+
+    The first release gives the noise levels only. Samples and noise have a fixed seed, so the outcome is always the
+    same. Noise that is twice as large as assumed is noticed.
     """
-    truth = np.full(CELLS, 1 / CELLS)
-    letters = [chr(ord("a") + cell) for cell in range(CELLS)]
-    rows = [(letter,) * COLUMNS for letter in letters] * 2000
-    schema = Schema("letters", [Categorical(f"x{place}", letters) for place in range(COLUMNS)])
-    table = private(rows, schema, tmp_path, budget=gl.Budget(10.0, 1e-6))
-    deviations = []
-    for fit in range(FITS):
-        model = gl.Independent().fit(table, spend=table.ledger.share("0.3%"))
-        sample = model.sample(12_000, seed=fit)
-        for place in range(COLUMNS):
-            column = _noisy_column(model, sample, place, lambda _: 1.0)
-            deviations += ((np.array(column.shares) - truth) / column.std).tolist()
-    square = float(np.mean(np.square(deviations)))
-    assert 0.71 < square < 0.95
-    assert not 0.71 < square / 1.25**2 < 0.95
-    assert not 0.71 < square / 0.8**2 < 0.95
+    rng = np.random.default_rng(7)
+    many = population(rng, 400_000)
+    start = gl.Table(SCHEMA, list(many[:3000].T), rows=3000).to_text()
+    table = private(start, SCHEMA, tmp_path, budget=gl.Budget(1.0, 1e-6))
+    model = gl.Mixture().fit(table, spend=table.ledger.left)
+    sizes = [column.size for column in SCHEMA.columns]
+    shares = [np.bincount(codes, minlength=size) / len(many) for codes, size in zip(many.T, sizes, strict=True)]
+    mean = float(many[:, 3].mean())
+    relations = {}
+    hits = {"shares": [], "means": [], "all relations at once": []}
+    louder = []
+    for _ in range(RELEASES):
+        sample = many[rng.integers(len(many), size=3000)]
+        released = model.measurements.measure_rows(sample, SCHEMA, rng)
+        columns = column_precision(replace(model, measurements=released))
+        for column, truth in zip(columns, shares, strict=True):
+            known = zip(column.share_intervals(), truth, strict=True)
+            hits["shares"] += [low <= share <= high for (_, low, high), share in known]
+        _, low, high = columns[3].mean_interval()
+        hits["means"].append(low <= mean <= high)
+        held = True
+        for pair in pair_precision(replace(model, measurements=released)):
+            if pair.columns not in relations:
+                joint = np.zeros([SCHEMA.columns[c].size for c in pair.columns])
+                np.add.at(joint, tuple(many[:, c] for c in pair.columns), 1 / len(many))
+                both = tuple(SCHEMA.columns[c] for c in pair.columns)
+                relations[pair.columns] = association(joint, both)
+            held &= pair.low <= relations[pair.columns] <= pair.high
+        hits["all relations at once"].append(held)
+        loud = column_precision(replace(model, measurements=released.resampled(rng).resampled(rng).resampled(rng)))
+        known = zip(loud[0].share_intervals(), shares[0], strict=True)
+        louder += [low <= share <= high for (_, low, high), share in known]
+    covered = {kind: float(np.mean(found)) for kind, found in hits.items()}
+    assert all(share >= 0.92 for share in covered.values()), covered
+    assert covered["shares"] < 0.985
+    assert covered["means"] < 0.995
+    assert np.mean(louder) < 0.92

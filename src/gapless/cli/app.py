@@ -218,7 +218,7 @@ def synth(
         table = source.read(progress)
         made = release(table, output, spend=spend_or_rest(spend, table), progress=progress, notify=notify, **options)
     written = {"folder": str(output), "files": made.files, "rows": made.rows}
-    written |= method_and_reason(made.model) | made.balance.to_dict()
+    written |= method_and_reason(made.model) | made.balance.to_dict() | made.usability.to_dict()
     description = f"{made.model.describe()}\n\n" if verbose else ""
     print_result(written, f"{description}{made}", as_json=as_json)
 

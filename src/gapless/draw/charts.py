@@ -9,7 +9,7 @@ import math
 import re
 import string
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from gapless.draw.page import Html, join, shape, svg, svg_file, tag
@@ -109,8 +109,8 @@ def bars(
     noise: float | None = None,
 ) -> Html:
     """Draw two bars for each cell; whiskers show ±1.96 standard deviations of noise in the first."""
-    cells, (first, second), merged = _fold(cells, shares, ordered=ordered)
-    if any(many > 1 for many in merged):
+    cells, (first, second), groups = _fold(cells, shares, ordered=ordered)
+    if any(len(group) > 1 for group in groups):
         noise = None  # the noise of merged cells is larger
     left, width, row = 134.0, 148.0, 29.0
     reach = 0.0 if noise is None else 1.96 * noise
@@ -132,50 +132,62 @@ def bars(
     return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {summary}")
 
 
-def noisy_bars(
-    title: str, cells: Sequence[str], shares: Sequence[float], std: float, rows: float, *, ordered: bool
+def interval_bars(
+    title: str,
+    cells: Sequence[str],
+    shares: Sequence[float],
+    intervals: Sequence[tuple[float, float]] | None,
+    *,
+    ordered: bool,
 ) -> Html:
-    """Draw a bar for each cell, with a whisker of ±1.96 standard deviations of noise and of sampling `rows` rows.
-
-    Merged cells have the noise of their sum. A column without noise was not measured: it has no whiskers.
-    """
-    cells, (shares,), merged = _fold(cells, (shares,), ordered=ordered)
-    reaches = [
-        1.96 * math.sqrt(many * std**2 + max(0.0, share * (1 - share)) / rows) if std else 0.0
-        for many, share in zip(merged, shares, strict=True)
-    ]
+    """Draw a bar for each cell, with a whisker for the 95 % interval of its share; without intervals, bars alone."""
+    names, (drawn,), groups = _fold(cells, (shares,), ordered=ordered)
+    ends = [None if intervals is None else _of_sum([intervals[cell] for cell in group]) for group in groups]
     left, width, row = 134.0, 120.0, 21.0
-    most = max([*(share + reach for share, reach in zip(shares, reaches, strict=True)), 1e-9])
+    most = max([*drawn, *(high for _, high in filter(None, ends)), 1e-9])
     parts, texts = [], []
-    for i, (cell, label, share, reach) in enumerate(zip(cells, labels(cells, left - 8), shares, reaches, strict=True)):
+    for i, (cell, label, share, reach) in enumerate(zip(names, labels(names, left - 8), drawn, ends, strict=True)):
         top = i * row + 3
-        value_text = f"{percent(share)} ± {100 * reach:.1f}" if reach else percent(share)
+        value_text = percent(share) if reach is None else span_text(*reach)
         texts.append(f"{cell} {value_text}")
         parts.append(_left_label(cell, label, left - 8, top + 11))
         shape = {"x": left, "y": top + 1, "width": f"{max(width * share / most, 0.8):.1f}", "height": 12, "rx": 1.5}
-        parts.append(tag("rect", tag("title", f"{cell}: {value_text}"), **shape, class_="other"))
-        low, high = (width * max(0.0, share + sign * reach) / most for sign in (-1, 1))
-        parts += _whisker(left + low, left + high, top + 7) if reach else []
-        parts.append(tag("text", value_text, x=f"{left + high + 6:.1f}", y=top + 11, class_="soft tiny"))
-    return svg(
-        330,
-        len(cells) * row + 4,
-        title,
-        *parts,
-        about="Shares, with 95% intervals for noise and sampling: " + "; ".join(texts),
-    )
+        tooltip = f"{cell}: {percent(share)} of the synthetic rows" + (f", interval {value_text}" if reach else "")
+        parts.append(tag("rect", tag("title", tooltip), **shape, class_="other"))
+        low, high = (share, share) if reach is None else reach
+        parts += _whisker(left + width * low / most, left + width * high / most, top + 7) if reach else []
+        text_start = left + width * max(high, share) / most + 6
+        parts.append(tag("text", value_text, x=f"{text_start:.1f}", y=top + 11, class_="soft tiny"))
+    about = "Shares" if intervals is None else "95% intervals of shares"
+    return svg(330, len(names) * row + 4, title, *parts, about=f"{about}: {'; '.join(texts)}")
+
+
+def _of_sum(intervals: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the interval of a sum of independent estimates."""
+    middle = sum((low + high) / 2 for low, high in intervals)
+    half = math.hypot(*((high - low) / 2 for low, high in intervals))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def span_text(low: float, high: float) -> str:
+    """Format an interval of shares in percent.
+
+    >>> span_text(0.1234, 0.2), span_text(0.0, 1.0)
+    ('12.3–20.0%', '0.0–100.0%')
+    """
+    return f"{100 * low:.1f}\N{EN DASH}{100 * high:.1f}%"
 
 
 def _fold(
     cells: Sequence[str], distributions: Sequence[Sequence[float]], *, ordered: bool
-) -> tuple[list[str], list[list[float]], list[int]]:
+) -> tuple[list[str], list[list[float]], list[list[int]]]:
     """Merge cells so that there are few bars: neighbours if ordered, else all but the largest.
 
-    Returns the names of the bars, their shares in each table, and the number of cells in each bar.
+    Returns the names of the bars, their shares in each table, and the cells in each bar.
     """
     many = len(cells)
     if many <= MOST_BARS:
-        return list(cells), [list(shares) for shares in distributions], [1] * many
+        return list(cells), [list(shares) for shares in distributions], [[cell] for cell in range(many)]
     if ordered:
         step = -(-many // MOST_BARS)
         groups = [list(range(start, min(start + step, many))) for start in range(0, many, step)]
@@ -186,7 +198,7 @@ def _fold(
         groups = [*([cell] for cell in order[: MOST_BARS - 1]), rest]
         names = [*(cells[cell] for cell in order[: MOST_BARS - 1]), f"{len(rest)} others"]
     merged = [[sum(shares[cell] for cell in group) for group in groups] for shares in distributions]
-    return names, merged, [len(group) for group in groups]
+    return names, merged, groups
 
 
 def _span(first: str, last: str) -> str:
@@ -208,10 +220,12 @@ def heat_map(
     *,
     full: float,
     tooltips: Mapping[tuple[str, str], str],
+    uncertain: Collection[tuple[str, str]] = (),
 ) -> Html:
     """Draw a triangle of squares, one for each pair; the larger the value, the stronger the colour, up to `full`.
 
-    `full` is fixed, so that colours mean the same on every page. Pairs without a value have no square.
+    `full` is fixed, so that colours mean the same on every page. The size of a value decides its colour; squares of
+    `uncertain` pairs have none. Pairs without a value have no square.
     """
     many = len(names)
     size, top = min(44.0, max(26.0, 360 / max(1, many))), 34.0
@@ -223,10 +237,11 @@ def heat_map(
         for column, column_name in enumerate(names[:row]):
             pair = (column_name, row_name) if (column_name, row_name) in values else (row_name, column_name)
             if pair in values:
-                squares += _square(column * size, y, size, values[pair], full, tooltips[pair])
+                colour = 0.0 if pair in uncertain else full
+                squares += _square(column * size, y, size, values[pair], colour, tooltips[pair])
     bottom = top + (many - 1) * size + 8
     squares += [_slanted_label(name, i * size + size / 2 + 4, bottom, 45) for i, name in enumerate(names[:-1])]
-    worst = sorted(values, key=lambda pair: -values[pair])[:5]
+    worst = sorted(values, key=lambda pair: (pair in uncertain, -abs(values[pair])))[:5]
     height = bottom + _slanted_height(names)
     return _scrolling_pair(
         svg(left, height, f"{title}: names of the rows", *rows, class_="stays"),
@@ -252,8 +267,8 @@ def _slanted_label(name: str, x: float, y: float, degrees: int) -> Html:
 
 
 def _square(x: float, y: float, size: float, value: float, full: float, tooltip: str) -> list[Html]:
-    """Return a square of a heat map with its number, in hundredths."""
-    heat = min(1.0, value / full)
+    """Return a square of a heat map with its number, in hundredths; without colour if `full` is 0."""
+    heat = min(1.0, abs(value) / full) if full else 0.0
     shape = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2, "rx": 3}
     middle = {"x": x + size / 2, "y": y + size / 2 + 4, "text_anchor": "middle"}
     return [
@@ -261,9 +276,9 @@ def _square(x: float, y: float, size: float, value: float, full: float, tooltip:
         tag("rect", tag("title", tooltip), **shape, class_="hot", fill_opacity=f"{heat:.3f}"),
         tag(
             "text",
-            f"{100 * value:.0f}",
+            f"{round(100 * value) + 0:.0f}".replace("-", "\N{MINUS SIGN}"),
             **middle,
-            class_="tiny on-hot" if heat > 0.55 else "tiny",
+            class_="tiny on-hot" if heat > 0.55 else "tiny" if full else "tiny soft",
             pointer_events="none",
         ),
     ]

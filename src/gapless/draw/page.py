@@ -121,6 +121,12 @@ svg text { fill: var(--ink); font: 12px system-ui, sans-serif; font-variant-nume
 svg .soft { fill: var(--soft); } .truth { fill: var(--truth); } .other { fill: var(--other); }
 .hot { fill: var(--hot); } .cold { fill: var(--cold); } .rule { stroke: var(--line); }
 .whisker { stroke: var(--ink); stroke-width: 1.3; } .halo { stroke: var(--card); stroke-width: 3.6; }
+.point { fill: var(--other); fill-opacity: .45; } .fit { fill: none; stroke: var(--ink); stroke-width: 1.8; }
+.band { fill: var(--hot); fill-opacity: .22; } .axis { fill: none; stroke: var(--soft); }
+.plots { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); }
+.dense { columns: 19rem; column-gap: 1.5rem; font-size: .82rem; } .wide > ul.dense, .dense { padding-left: 1.1rem; }
+.dense span { font-variant-numeric: tabular-nums; color: var(--soft); }
+.reasons { font-size: .88rem; color: var(--soft); }
 .ring { fill: none; stroke: var(--truth); stroke-width: 2.6; } svg .tiny { font-size: 10px; }
 svg text.on-hot { fill: var(--on-hot); } .hole { fill: var(--card); stroke: var(--hot); stroke-width: 1.6; }
 .key i { display: inline-block; width: .85em; height: .85em; border-radius: 3px; margin: 0 .35em 0 .9em; }
@@ -134,6 +140,8 @@ svg text.on-hot { fill: var(--on-hot); } .hole { fill: var(--card); stroke: var(
   margin: 1rem 0; } .verdict h2 { margin: .4rem 0; }
 .grades { display: grid; gap: 0 1.2rem; grid-template-columns: repeat(auto-fit, minmax(16rem, 1fr)); }
 .grades > div { border-left: 5px solid var(--of); padding-left: .8rem; margin: 0 0 .8rem; }
+.verdict.card { border-left: 8px solid var(--of); } .verdict.card > h2 { color: var(--of); }
+.verdict.card b { font-size: 1rem; }
 .verdict > .wide { margin-bottom: .6rem; } .verdict ol { margin: .3rem 0 .8rem; padding-left: 1.5rem; }
 .verdict ul { margin: .15rem 0 0; padding-left: 1.1rem; } .verdict b { color: var(--of); }
 li { max-width: 48rem; margin: .15rem 0; overflow-wrap: anywhere; }
@@ -161,6 +169,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
   .card, tr, .keep, .note, .verdict, p, li, .grades > div { break-inside: avoid; } .columns { columns: 2; }
   .columns svg { max-width: 84%; } .card table { font-size: .74rem; line-height: 1.3; } details { display: none; }
   .grades { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); font-size: .9em; }
+  .dense { columns: 3; font-size: .72rem; }
   .cards { grid-template-columns: repeat(4, 1fr); gap: .5rem; font-size: .85em; } .cards .card { padding: .5rem .6rem; }
   .wide { overflow: visible; } .map { width: auto; } .map svg { flex: 0 1 auto; min-width: 0; }
   .wide th:first-child, .wide td:first-child, .map .stays { position: static; } .side { display: block; }

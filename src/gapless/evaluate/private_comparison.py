@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
@@ -14,7 +14,10 @@ from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, given_weights, shared_bins
 from gapless.errors import Argument, Call, Hint, SchemaError, Variable
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows, share_tuple
-from gapless.evaluate.marginals import Pair, measure_of, shares, total_variation
+from gapless.evaluate.marginals import Pair, association, measure_of, shares, total_variation
+from gapless.evaluate.values import MEAN_SIZE, Difference, chance_of_means
+from gapless.inference.associations import table_association
+from gapless.inference.precision import TWO_SIDED
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Spend, for_counts
 from gapless.text import plural
@@ -96,6 +99,7 @@ def compare_private(
     measured = [_pair(other, names, distance) for names, distance in zip(chosen, found[many:], strict=True)]
     known = [Measurement((c,), released[c], noises[c].noise_std) for c in range(many)]
     total = max(0, round(estimate_total(known)))
+    rows = (float(total), float(other.rows) if checked is None else effective_rows(checked))
     return Comparison(
         schema.name,
         (total, other.rows),
@@ -109,10 +113,32 @@ def compare_private(
         tuple(measured),
         spent=f"{table.ledger.percent(spend)} of the budget",
         promise=str(table.ledger.guarantee()),
-        differences=tuple(
-            cell_differences(columns, measured, (total, other.rows if checked is None else effective_rows(checked)))
+        differences=(
+            *cell_differences(columns, measured, rows),
+            *_associations(other, chosen, released[many:], noises[many:], checked, rows),
         ),
     )
+
+
+def _associations(
+    other: Table,
+    pairs: Sequence[tuple[str, str]],
+    released: Sequence[Floats],
+    noises: Sequence[Noise],
+    weights: Floats | None,
+    rows: tuple[float, float],
+) -> Iterator[Difference]:
+    """Yield the associations of the measured pairs in both tables; what noise may change counts as chance."""
+    for names, counts, noise in zip(pairs, released, noises, strict=True):
+        at = other.schema.positions(names)
+        both = other.schema.columns[at[0]], other.schema.columns[at[1]]
+        found = association(shares(other, at, weights), both)
+        if found is None or min(column.size for column in both) < 2:
+            continue
+        seen = counts[: both[0].size, : both[1].size]
+        measure, truth, half = table_association(both, seen, noise.noise_std)
+        by_chance = math.hypot(chance_of_means(*rows), MEAN_SIZE * half / TWO_SIDED)
+        yield Difference(names, measure, truth, found, abs(truth - found), by_chance)
 
 
 def _chosen_pairs(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) -> list[tuple[str, str]]:

@@ -24,6 +24,8 @@ BY_CHANCE = 4.0  # a difference below this multiple of a second sample's, three 
 SCORE_BY_CHANCE = 2.0  # the same for a mean of many differences
 WORST = 5
 GAPS, CRAMER = "share of gaps", "Cramér's V"
+STRONG = 0.3  # an association in the truth above this is a strong relation
+LOST = 0.5  # a strong relation is lost if less than this share of it is left
 _MOST_NAMES = 3
 _WORST_POSSIBLE = 4.0  # times the limit; beyond, the order of topics decides
 _FEW_ROWS = 200
@@ -44,12 +46,14 @@ class Topic(NamedTuple):
     limits: Limits
 
 
+MEAN_LIMITS, CORRELATION_LIMITS = Limits(0.10, 0.25), Limits(0.10, 0.20)
+
 # The most important first; the order decides between equal errors.
 TOPICS = (
     Topic("medians and quantiles", tuple(sorted(QUANTILES.values(), reverse=True)), Limits(0.05, 0.10)),  # median first
-    Topic("means", (MEAN,), Limits(0.10, 0.25)),
+    Topic("means", (MEAN,), MEAN_LIMITS),
     Topic("shares of single values", (SHARE,), Limits(0.02, 0.05)),
-    Topic("correlations", (PEARSON, SPEARMAN, CRAMER), Limits(0.10, 0.20)),
+    Topic("correlations", (PEARSON, SPEARMAN, CRAMER), CORRELATION_LIMITS),
     Topic("standard deviations", (SPREAD,), Limits(0.10, 0.25)),
     Topic("shares of gaps", (GAPS,), Limits(0.02, 0.05)),
 )
@@ -76,6 +80,10 @@ SCORES: Mapping[str, tuple[str, Limits]] = {
     "F1 of nine classifiers": ("predictions", Limits(0.05, 0.15)),
     "ROC-AUC of a network": ("", Limits(0.05, 0.15)),
 }
+
+
+# What needs relations of columns: usable with care at best if a strong relation is lost, and not if most are.
+RELATED_SCORES = frozenset({"two-way distance", "three-way distance", "subgroup error", "F1 of nine classifiers"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +147,16 @@ def verdict(comparison: Comparison) -> Verdict:
         for grade, columns in by_grade.items():
             if columns:
                 found[grade].append(topic.name + _of(columns, of, grade))
+    strong, lost = strong_relations(comparison.differences)
     for score in comparison.scores:
         if (grade_of_all := grade_of_score(score)) is not None and (use := SCORES[score.name][0]):
+            if score.name in RELATED_SCORES and lost:
+                least: Grade = "poor" if 2 * len(lost) > len(strong) else "fair"
+                grade_of_all = GRADES[max(GRADES.index(grade_of_all), GRADES.index(least))]
             found[grade_of_all].append(use)
+    if lost:
+        names = (f"{name} ({format_association(was)} became {format_association(now)})" for name, was, now in lost)
+        found["poor"].append(f"strong relations that are lost: {listing(names)}")
     kinds = {column.name: column.kind for column in comparison.columns}
     return Verdict(
         tuple(found["good"]),
@@ -150,6 +165,40 @@ def verdict(comparison: Comparison) -> Verdict:
         tuple(describe_difference(difference, kinds) for difference in _worst(comparison.differences)),
         tuple(_remarks(comparison)),
     )
+
+
+def strong_relations(differences: Iterable[Difference]) -> tuple[set[str], list[tuple[str, float, float]]]:
+    """Return the pairs with a strong relation in the truth, and those that lost it with both associations.
+
+    A pair with several measures has its largest loss.
+
+    >>> strong_relations([Difference(("a", "b"), PEARSON, 0.6, 0.1, 0.5, 0.01)])
+    ({'a × b'}, [('a × b', 0.6, 0.1)])
+    """
+    strong: set[str] = set()
+    lost: dict[str, tuple[float, float]] = {}
+    for difference in differences:
+        if difference.measure not in (PEARSON, SPEARMAN, CRAMER) or difference.truth is None:
+            continue
+        name, truth = " × ".join(difference.columns), difference.truth
+        left = 0.0 if difference.other is None else difference.other
+        is_chance = difference.error <= BY_CHANCE * difference.chance
+        if abs(truth) <= STRONG:
+            continue
+        strong.add(name)
+        worst = lost.get(name)
+        if left / truth < LOST and not is_chance and (worst is None or abs(truth - left) > abs(worst[0] - worst[1])):
+            lost[name] = truth, left
+    return strong, [(name, *both) for name, both in lost.items()]
+
+
+def format_association(value: float) -> str:
+    """Format an association; there is no minus before a zero.
+
+    >>> format_association(-0.001), format_association(0.456)
+    ('0.00', '0.46')
+    """
+    return f"{round(value, 2) + 0.0:.2f}"
 
 
 def _columns_by_grade(differences: Sequence[Difference], topic: Topic) -> dict[Grade, list[str]]:
@@ -213,7 +262,7 @@ def format_number(value: float | None, measure: str, kind: str) -> str:
     if measure in (SHARE, GAPS):
         return percent(value)
     if measure in (PEARSON, SPEARMAN, CRAMER):
-        return f"{round(value, 2) + 0.0:.2f}"  # no minus before a zero
+        return format_association(value)
     if measure in (MEAN, *QUANTILES.values()):
         return format_value(value, kind)
     return format_value(value, "number") + (" days" if kind in ("date", "datetime") else "")

@@ -13,6 +13,7 @@ from typing import Any
 
 from gapless.data import Table
 from gapless.errors import Argument, Hint, ReadError
+from gapless.evaluate.usability import Usability
 from gapless.files import check_writable, read_limited, write_atomically
 from gapless.model.archive import MODEL
 from gapless.privacy import Ledger
@@ -170,6 +171,7 @@ def write_folder(
     model: FittedModel,
     sample: Table,
     ledger: Ledger,
+    verdict: Usability,
     *,
     rows: int | None = None,
     write: Callable[[Path], object] | None = None,
@@ -192,7 +194,7 @@ def write_folder(
         "dictionary.md": "\n".join(dictionary(sample.schema)),
         "privacy.md": "\n".join(privacy_statement(model, sample, ledger, rows=rows)),
         LEDGER: _json(ledger.summary()),
-        "report.html": release_page(model, sample, ledger, rows=rows),
+        "report.html": release_page(model, sample, ledger, verdict, rows=rows),
         "structure.svg": model.picture(),
     }
     more = () if copies is None else _write_copies(folder, copies)
@@ -206,6 +208,7 @@ def write_folder(
     manifest = {
         "table": sample.schema.name,
         "method": model.method,
+        **verdict.to_dict(),
         "rows": rows,
         "escape_formulas": sample.schema.escape_formulas,
         "guarantee": str(ledger.guarantee()),

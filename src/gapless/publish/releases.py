@@ -13,6 +13,7 @@ from typing import Any
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.errors import Argument, Call, Hint, ModelError, ReadError
+from gapless.evaluate.usability import Usability, mostly_missing_sentence, usability
 from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
 from gapless.privacy import Budget, Guarantee, Loss, Spend
@@ -59,6 +60,7 @@ class Release:
         rows: the number of synthetic rows.
         taken_up: whether an unfinished release was resumed, so that nothing was spent this time.
         model: the fitted model; more rows can be sampled from it, for free.
+        usability: the verdict: what the rows are usable for, by the noise in them.
         guarantee: the guarantee for all that the ledger has recorded.
         balance: what is spent and left, and the path of the ledger.
     """
@@ -68,6 +70,7 @@ class Release:
     rows: int
     taken_up: bool
     model: FittedModel
+    usability: Usability
     guarantee: Guarantee
     balance: Balance
 
@@ -80,6 +83,7 @@ class Release:
                 f"\n{self.folder}/",
                 *(f"  {name}" for name in self.files),
                 f"\n{self.balance}",
+                f"\n{self.usability}",
             ]
         )
 
@@ -211,7 +215,7 @@ def release(
         expected_rows: the approximate number of rows, if public, for `method="auto"`; by default the schema's.
         progress: called with the phase, the steps done and the number of steps.
         notify: called with messages for the data holder: a weak guarantee, before anything is spent; that a release is
-            resumed; that noise dominates.
+            resumed; columns that are mostly missing.
     """
     options = ReleaseOptions(
         method=method,
@@ -241,18 +245,23 @@ def release(
         many = max(0, round(model.total)) if rows is None else int(rows)
         sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first ones
         write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
-        for caution in filter(None, (model.noise_warning(), model.pinned())):
+        phase("judging", 0, 1)
+        verdict = usability(model)
+        for caution in filter(None, (model.pinned(), mostly_missing_sentence(verdict.columns))):
             say(f"Warning: {caution}")
         phase("writing", 0, 1)
         tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)
         # The journal stays locked until all is written, so that no other process writes into the folder.
-        files = write_folder(folder, model, sample, ledger, rows=many, write=write, copies=tables, journal=journal)
+        files = write_folder(
+            folder, model, sample, ledger, verdict, rows=many, write=write, copies=tables, journal=journal
+        )
     return Release(
         folder=folder,
         files=files,
         rows=many,
         taken_up=kept is not None,
         model=model,
+        usability=verdict,
         guarantee=ledger.guarantee(),
         balance=Balance.of(ledger),
     )

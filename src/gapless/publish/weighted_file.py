@@ -15,8 +15,8 @@ from gapless.privacy import Guarantee, Ledger, Loss, Spend
 from gapless.privacy.ledger_file import seal_of
 from gapless.publish.balance import Balance, Notify, notify_cautions
 from gapless.publish.folder import rows_file
-from gapless.report.release_page import weights_page
 from gapless.report.statement import protection, recorded
+from gapless.report.weights_page import weights_page
 from gapless.schema import Schema
 from gapless.text import markdown
 from gapless.weights import CalibrationWeights, FewRowsWarning, Weights
@@ -129,5 +129,5 @@ def _statement(weights: Weights, path: Path, ledger: Ledger, schema: Schema, spe
         "cost nothing.",
         "",
         *protection(ledger, schema),
-        *recorded(ledger),
+        *recorded(ledger, "The ledger"),
     )

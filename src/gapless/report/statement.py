@@ -22,6 +22,7 @@ from gapless.errors import QuestionError
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.ledger import Coverage
+from gapless.privacy.ledger_file import Entry
 from gapless.privacy.promise import factor, pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.query import Count, Mean, Proportion
@@ -49,6 +50,9 @@ _OTHER_LEDGERS: dict[Coverage, str] = {
         "a ledger. gapless would not notice another ledger for the same rows."
     ),
 }
+
+
+_MOST_PURPOSES = 4  # of entries with the same noise
 
 
 def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int | None = None) -> Iterator[str]:
@@ -83,11 +87,10 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         + markdown("; ".join(f"{name}: {value}" for name, value in model.facts.settings.items()))
         + ".",
         *(f"- {markdown(line[0].upper() + line[1:])}." for line in model.constraints()),
-        *(f"- Warning: {markdown(caution)}" for caution in (model.noise_warning(),) if caution),
-        "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
+        "- Report: report.html says what the rows are usable for. It was made from released values alone, for free.",
         f"- Rows in this release: {many}. By default this is the model's noisy estimate of the number of rows.",
         "",
-        *recorded(ledger),
+        *recorded(ledger, "ledger.json"),
     )
 
 
@@ -108,8 +111,13 @@ def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
     )
 
 
-def recorded(ledger: Ledger) -> Iterator[str]:
-    """Yield all entries of a ledger, as a Markdown table."""
+def recorded(ledger: Ledger, full: str) -> Iterator[str]:
+    """Yield all entries of a ledger, as a Markdown table. Entries that differ by their columns alone share a line.
+
+    Args:
+        ledger: whose entries are listed.
+        full: the file that lists every entry.
+    """
     yield from (
         "## Everything that this ledger has recorded",
         "",
@@ -118,17 +126,32 @@ def recorded(ledger: Ledger) -> Iterator[str]:
         "",
         _OTHER_LEDGERS[ledger.coverage],
         "",
-        "| no | share of budget | by | for | mechanism | rows read |",
+        f"Entries with the same noise share a line. {full} lists every entry.",
+        "",
+        "| entries | share of budget | by | for | mechanism | rows read |",
         "|---:|---:|---|---|---|---|",
     )
+    alike: dict[tuple[str, str, bool], list[Entry]] = {}
     for entry in ledger.entries:
         name, *given = entry.mechanism.values()
         shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
-        reads = "all" if entry.reads is None else "observed on " + ", ".join(entry.reads)
-        share = ledger.percent(Loss(entry.loss, ledger.order))
-        cells = (str(entry.number), share, entry.to, entry.what, f"{name}({shown})", reads)
+        alike.setdefault((entry.to, f"{name}({shown})", entry.reads is None), []).append(entry)
+    for (by, mechanism, reads_all), entries in alike.items():
+        share = ledger.percent(Loss(math.fsum(entry.loss for entry in entries), ledger.order))
+        reads = "all" if reads_all else "observed on " + ", ".join(entries[0].reads or ())
+        more = f" … ({len(entries) - _MOST_PURPOSES:,} more)" if len(entries) > _MOST_PURPOSES else ""
+        purposes = "; ".join(visible(entry.what) for entry in entries[:_MOST_PURPOSES]) + more
+        if len(entries) > 1 and not reads_all:
+            reads = "observed on the columns of each"
+        cells = (_numbers(entries), share, by, purposes, mechanism, reads)
         yield f"| {' | '.join(map(markdown, cells))} |"
     yield ""
+
+
+def _numbers(entries: Sequence[Entry]) -> str:
+    """Return the numbers of entries: how many, and the first and the last."""
+    first, last = entries[0].number, entries[-1].number
+    return str(first) if len(entries) == 1 else f"{len(entries):,}, from {first} to {last}"
 
 
 def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:

@@ -519,25 +519,6 @@ class FittedModel:
         ]
         return "\n".join(lines)
 
-    def noise_warning(self) -> str:
-        """Return a warning if noise dominates half of the columns, else an empty text; from released values only.
-
-        A cell of a column with k cells holds n/k rows on average, with n the noisy number of rows. Noise dominates the
-        column if 1.96 standard deviations of the noise in a cell are at least n/k.
-        """
-        known = self.facts.noise
-        shares = [
-            known[column.name] * column.size / max(1.0, self.total)
-            for column in self.schema.columns
-            if column.name in known
-        ]
-        if not shares or 1.96 * (typical := float(np.median(shares))) < 1:
-            return ""
-        return (
-            f"noise dominates this release: in a typical column its standard deviation is {100 * typical:,.0f}% of the "
-            "mean cell. More of the budget, fewer columns or fewer cells in them would help."
-        )
-
     def picture(self) -> str:
         """Return an SVG drawing of the columns that are modelled together, from released values.
 

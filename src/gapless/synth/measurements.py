@@ -335,6 +335,23 @@ class Measurements:
         deviations = least_squares_counts(levels, noise_std) * (numbers - means[bins])
         return np.asarray(means + np.bincount(bins, deviations, many) / rows)
 
+    def within_bin_sum(self, schema: Schema, column: int, numbers: Floats) -> tuple[float, float]:
+        r"""Estimate the sum over rows of each number's deviation from the middle of its learned bin, and its noise.
+
+        Signed counts are a least-squares estimate. With d the deviations, X the sums of cells that were counted, and
+        :math:`\sigma` the noise of a count, the variance is :math:`\sigma^2 d^\top (X^\top X)^{-1} d`. The estimate
+        from counts of 0, and d in place of the finest counts, is :math:`(X^\top X)^{-1} d`.
+        """
+        levels, noise_std = self._hierarchies.get(column, ([], 0.0))
+        line = schema.columns[column]
+        if not levels or not isinstance(line, BinnedColumn):
+            return 0.0, 0.0
+        bins = line.finest.regroup(line)[: len(numbers)]
+        deviations = numbers - (np.bincount(bins, numbers) / np.bincount(bins))[bins]
+        inverse = least_squares_counts([*(np.zeros(len(level)) for level in levels[:-1]), deviations], noise_std)
+        variance = noise_std**2 * float(deviations @ inverse)
+        return float(least_squares_counts(levels, noise_std) @ deviations), float(np.sqrt(max(0.0, variance)))
+
     def nonnegative(self, schema: Schema) -> Measurements:
         """Return the same tables with nonnegative counts in the bin hierarchy, as replicates have them."""
         cells = self.within_bin_counts(schema, follow_noise=True)

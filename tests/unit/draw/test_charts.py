@@ -102,9 +102,22 @@ def test_a_wide_picture_keeps_its_names_in_sight_and_a_wide_table_its_rows():
 
 
 def test_merged_cells_have_the_noise_of_their_sum():
-    drawn = charts.noisy_bars("x", [f"{i}" for i in range(28)], [1 / 28] * 28, 0.01, 1e9, ordered=True)
+    intervals = [(1 / 28 - 0.02, 1 / 28 + 0.02)] * 28
+    drawn = charts.interval_bars("x", [f"{i}" for i in range(28)], [1 / 28] * 28, intervals, ordered=True)
     assert drawn.count('class="other"') == 14
-    assert f"7.1% ± {196 * 0.01 * math.sqrt(2):.1f}" in drawn
+    half = 0.02 * math.sqrt(2)  # of the sum of two independent cells
+    assert charts.span_text(1 / 14 - half, 1 / 14 + half) in drawn
+    bare = charts.interval_bars("x", ["a", "b"], [0.5, 0.5], None, ordered=False)
+    assert "whisker" not in bare
+    assert ">50.0%<" in bare
+
+
+def test_uncertain_pairs_have_no_colour():
+    pairs = {("a", "b"): -0.9, ("a", "c"): 0.5}
+    tooltips = dict.fromkeys(pairs, "x")
+    drawn = charts.heat_map("x", ["a", "b", "c"], pairs, full=1, tooltips=tooltips, uncertain={("a", "c")})
+    assert re.findall(r'fill-opacity="([\d.]+)"><title>x', drawn) == ["0.900", "0.000"]
+    assert "−90" in drawn
 
 
 def test_equal_dots_are_both_seen():

@@ -6,7 +6,8 @@ import pytest
 
 import gapless as gl
 from gapless.evaluate.comparison_page import comparison_page
-from gapless.evaluate.verdict import SCORES, TOPICS, grade_of_difference, grade_of_score
+from gapless.evaluate.values import Difference
+from gapless.evaluate.verdict import SCORES, TOPICS, grade_of_difference, grade_of_score, strong_relations
 from gapless.schema import Categorical, Date, Integer, Number, Schema
 from gapless.testing.audit import private
 
@@ -149,3 +150,55 @@ def test_gaps_and_levels_are_in_the_verdict_too():
     assert "shares of gaps" in verdict.poor
     assert "shares of single values" in verdict.poor
     assert verdict.worst == ("town = a: 55.6% in the truth, 16.7% in the compared table.",)
+
+
+RELATED = Schema("related", [Categorical(f"x{place}", ["a", "b"]) for place in range(8)])
+
+
+def related(rows, seed, *, kept):
+    """Eight columns of two levels; the first two are equal in most rows, if that relation is kept."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 2, (8, rows))
+    if kept:
+        codes[1] = np.where(rng.random(rows) < 0.7, codes[0], codes[1])
+    return gl.Table(RELATED, list(codes), rows=rows)
+
+
+def test_a_strong_relation_that_is_gone_is_named_and_lowers_what_needs_it():
+    """The two-way distance is a mean over 28 pairs: it does not notice one of them."""
+    lost = gl.compare(related(5000, 0, kept=True), related(5000, 1, kept=False))
+    assert lost["two-way distance"].value < 0.05
+    verdict = lost.verdict
+    (named,) = [use for use in verdict.poor if use.startswith("strong relations that are lost: ")]
+    assert named == "strong relations that are lost: x0 × x1 (0.72 became 0.01)"
+    for use in ("tables of two columns", "tables of three columns", "subgroups"):
+        assert use in verdict.poor  # the only strong relation is lost
+    assert "counts of levels and bins" in verdict.good
+    kept = gl.compare(related(5000, 0, kept=True), related(5000, 1, kept=True)).verdict
+    assert not [use for use in kept.poor if "lost" in use]
+    assert {"tables of two columns", "subgroups"} <= set(kept.good)
+
+
+def test_one_of_many_strong_relations_costs_one_grade():
+    def strong(*pairs):
+        return [Difference(("x", str(place)), "Spearman's ρ", *pair, 0.0) for place, pair in enumerate(pairs)]
+
+    strong_names, lost = strong_relations(strong((0.6, 0.5, 0.1), (0.6, 0.1, 0.5), (0.31, 0.16, 0.15), (0.2, 0.0, 0.2)))
+    assert strong_names == {"x × 0", "x × 1", "x × 2"}
+    assert lost == [("x × 1", 0.6, 0.1)]  # at 0.16 of 0.31 more than half is left
+    assert strong_relations([Difference(("x", "y"), "Cramér's V", 0.6, 0.1, 0.5, 0.2)])[1] == []  # chance explains it
+    assert strong_relations([Difference(("x", "y"), "Pearson's r", -0.6, 0.6, 1.2, 0.01)])[1] == [("x × y", -0.6, 0.6)]
+    assert strong_relations([Difference(("x", "y"), "Pearson's r", 0.6, None, 0.6, 0.01)])[1] == [("x × y", 0.6, 0.0)]
+
+
+@pytest.mark.parametrize(("epsilon", "is_named"), [(8.0, True), (0.002, False)])
+def test_the_private_comparison_names_lost_relations_that_noise_does_not_explain(tmp_path, epsilon, is_named):
+    table = private(related(5000, 0, kept=True).to_text(), RELATED, tmp_path, budget=gl.Budget(epsilon, 1e-6))
+    other = related(5000, 1, kept=False)
+    pairs = [("x0", "x1"), ("x2", "x3")]
+    found = gl.evaluate.compare_private(table, other, spend=table.ledger.left, pairs=pairs)
+    lost = [use for use in found.verdict.poor if use.startswith("strong relations that are lost: x0 × x1 (0.")]
+    assert bool(lost) == is_named
+    assert not any("x2 × x3" in use for use in found.verdict.poor if "lost" in use)
+    if is_named:
+        assert "tables of two columns" in found.verdict.poor

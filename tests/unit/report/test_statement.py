@@ -18,7 +18,6 @@ from gapless.privacy import (
     SmoothCauchy,
 )
 from gapless.privacy.ledger_file import seal_of
-from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
@@ -136,14 +135,18 @@ def test_rates_are_of_the_gaps_that_they_were_estimated_for(tmp_path):
     assert ledger.ground_truth(gl.MCAR({"x1": rates.rates["x1"]})).epsilon <= 1
 
 
-@pytest.mark.parametrize(("rows", "lost"), [(69, True), (50_000, False)])
-def test_a_release_lost_in_noise_has_a_warning(tmp_path, rows, lost):
-    table = private([("a", "b")] * rows, SCHEMA, tmp_path, budget=gl.Budget(1.0, 1e-6))
-    model = gl.Independent().fit(table, spend=table.ledger.share("2%"))
-    sample = model.sample(5, seed=1)
-    assert ("noise dominates this release" in model.noise_warning()) == lost
-    assert ("Warning: noise dominates" in "\n".join(privacy_statement(model, sample, table.ledger))) == lost
-    assert ("Warning: noise dominates" in release_page(model, sample, table.ledger)) == lost
+def test_entries_with_the_same_noise_share_a_line(tmp_path):
+    schema = letters_schema([3] * 12)
+    table = private([("a",) * 12] * 200, schema, tmp_path, budget=gl.Budget(1.0, 1e-6))
+    model = gl.Mixture().fit(table, spend=table.ledger.left)
+    text = "\n".join(privacy_statement(model, model.sample(5, seed=1), table.ledger))
+    lines = [line for line in text.splitlines() if "| Mixture.fit |" in line]
+    assert len(lines) < 5
+    assert sum(int(line.split(",")[0].strip("| ")) for line in lines) == 66
+    assert lines[0].split(" | ")[3].startswith("x0 × x1; x0 × x")
+    assert all("more)" in line for line in lines)
+    assert "ledger.json lists every entry." in text
+    assert len(text) < 6000
 
 
 def test_the_statement_covers_other_ledgers(tmp_path):

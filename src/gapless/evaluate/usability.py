@@ -1,0 +1,280 @@
+"""What a release can be used for, judged by the noise in it: from released values and public facts alone, so free.
+
+The error that noise alone is expected to cause (`precision` and `associations` of `gapless.inference`) is graded by the
+limits that `gapless.evaluate.verdict` has for errors that were measured. Both are on
+docs/how-to/how-good-is-a-release.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb, inf
+from statistics import median
+from typing import Any, Literal
+
+from gapless.draw.cards import GRADES, Grade
+from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS, SCORES, Limits, grade_of
+from gapless.inference.associations import PairPrecision, pair_precision
+from gapless.inference.precision import TWO_SIDED, ColumnPrecision, column_precision
+from gapless.synth.fitted import FittedModel
+from gapless.text import listing, plural
+
+Level = Literal["mostly noise", "limited", "good", "cannot tell"]
+
+SHARE_LIMITS, TABLE_LIMITS = SCORES["one-way distance"][1], SCORES["two-way distance"][1]
+MOSTLY_NOISE = 0.5  # of the columns not usable, or of the pairs if fewer columns than this are good: mostly noise
+GOOD = 0.75  # of the columns, and of the correlations, at least: good
+
+USES: dict[Grade, str] = {"good": "Usable for", "fair": "With care", "poor": "Not for"}
+SENTENCES: dict[Level, str] = {
+    "mostly noise": (
+        "this release is mostly noise, and its rows are not for analysis. Ask two or three questions instead: each of "
+        "them gets a large share of the budget. Or use a larger ε, fewer columns, or more rows."
+    ),
+    "limited": "this release is of limited use. Noise hides a part of what the table holds.",
+    "good": "noise is small in this release.",
+    "cannot tell": (
+        "the error of its relations is unknown, because the method keeps no measurements of pairs of columns. Compare "
+        "the rows with the table (gapless evaluate), or use another method."
+    ),
+}
+_MOST_NAMES = 4
+
+
+@dataclass(frozen=True)
+class Usability:
+    """The verdict on a release: what its rows are usable for, by the noise in them.
+
+    Attributes:
+        verdict: "mostly noise", "limited", "good", or "cannot tell" if the method keeps no measurements of pairs.
+        reasons: sentences with the numbers that decided.
+        usable_for, with_care, not_for: uses, in the words of an analyst.
+        columns: what noise leaves of each column.
+        pairs: the same for each pair of columns that was measured together.
+    """
+
+    verdict: Level
+    reasons: tuple[str, ...]
+    usable_for: tuple[str, ...]
+    with_care: tuple[str, ...]
+    not_for: tuple[str, ...]
+    columns: tuple[ColumnPrecision, ...]
+    pairs: tuple[PairPrecision, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as a sentence, with what to do instead of using a bad release."""
+        return f"Verdict: {self.verdict}. {SENTENCES[self.verdict][0].upper()}{SENTENCES[self.verdict][1:]}"
+
+    @property
+    def uses(self) -> list[tuple[Grade, tuple[str, ...]]]:
+        """The uses of each grade that occurs, the best first."""
+        found = zip(GRADES, (self.usable_for, self.with_care, self.not_for), strict=True)
+        return [(grade, uses) for grade, uses in found if uses]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict for the manifest and for JSON."""
+        return {
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "usable_for": list(self.usable_for),
+            "with_care": list(self.with_care),
+            "not_for": list(self.not_for),
+        }
+
+    def __str__(self) -> str:
+        """The verdict and the uses; `reasons` has the numbers."""
+        lines = [f"  {USES[grade]}: {'; '.join(uses)}." for grade, uses in self.uses]
+        return "\n".join([self.sentence, *lines])
+
+
+def usability(model: FittedModel) -> Usability:
+    """Judge a release by its noise, from released values and public facts alone."""
+    return _Judgement(model, tuple(column_precision(model)), strongest_first(pair_precision(model))).usability
+
+
+def strongest_first(pairs: Iterable[PairPrecision]) -> tuple[PairPrecision, ...]:
+    """Sort pairs by the end of the interval of their association that is nearest to 0, then by the association."""
+    return tuple(sorted(pairs, key=lambda pair: (-pair.least, -abs(pair.value), pair.columns)))
+
+
+def grade_of_column(column: ColumnPrecision) -> Grade:
+    """Return the grade of the shares of a column; one that is mostly missing is usable with care at best."""
+    if column.is_collapsed or not column.is_measured:
+        return "poor"
+    grade = grade_of(column.distance, SHARE_LIMITS)
+    return "fair" if grade == "good" and column.is_mostly_missing else grade
+
+
+def grade_of_mean(column: ColumnPrecision) -> Grade | None:
+    """Return the grade of a mean by its 95 % error from noise, in standard deviations; None for levels."""
+    if column.mean_std is None:
+        return None
+    grade = grade_of(TWO_SIDED * column.mean_std, MEAN_LIMITS)
+    return "fair" if grade == "good" and column.is_mostly_missing else grade
+
+
+def grade_of_pair(pair: PairPrecision) -> Grade:
+    """Return the grade of an association, by half its 95 % interval."""
+    return grade_of(pair.half, CORRELATION_LIMITS)
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """The parts of a verdict; pairs with the strongest relations come first."""
+
+    model: FittedModel
+    columns: tuple[ColumnPrecision, ...]
+    pairs: tuple[PairPrecision, ...]
+
+    @property
+    def usability(self) -> Usability:
+        found: dict[Grade, list[str]] = {grade: [] for grade in GRADES}
+        for grade, use in self._uses():
+            found[grade].append(use)
+        good, fair, poor = (tuple(found[grade]) for grade in GRADES)
+        reasons = tuple(filter(None, self._reasons()))
+        return Usability(self.level, reasons, good, fair, poor, self.columns, self.pairs)
+
+    @cached_property
+    def varying(self) -> list[ColumnPrecision]:
+        """The columns that can vary and whose noise is known."""
+        no_measurements = self.model.measurements is None
+        return [
+            column
+            for column in self.columns
+            if (len(column.shares) > 1 or column.is_collapsed) and not (no_measurements and not column.is_measured)
+        ]
+
+    @cached_property
+    def tables(self) -> dict[tuple[int, int], float]:
+        """The distance of each cross table by noise: at least that of its columns."""
+        return {
+            pair.columns: max(
+                pair.distance, *(1.0 if self._is_lost(c) else self.columns[c].distance for c in pair.columns)
+            )
+            for pair in self.pairs
+        }
+
+    def _is_lost(self, place: int) -> bool:
+        return self.columns[place].is_collapsed
+
+    @property
+    def level(self) -> Level:
+        grades = [_worse(grade_of_column(column), grade_of_mean(column)) for column in self.varying]
+        pairs = [grade_of_pair(pair) for pair in self.pairs]
+        if not grades:
+            return "cannot tell"
+        if _share(grades, "poor") >= MOSTLY_NOISE:
+            return "mostly noise"
+        if _share(grades, "good") < MOSTLY_NOISE and pairs and _share(pairs, "poor") >= MOSTLY_NOISE:
+            return "mostly noise"
+        if self.model.measurements is None and len(self.columns) > 1:
+            return "cannot tell"
+        has_relations = bool(pairs) or len(grades) < 2
+        is_good = _share(grades, "good") >= GOOD and _share(pairs, "good") >= GOOD and has_relations
+        return "good" if is_good else "limited"
+
+    @property
+    def _not_measured(self) -> int:
+        return comb(len(self.varying), 2) - len(self.pairs)
+
+    def _name(self, pair: PairPrecision) -> str:
+        return " × ".join(self.model.schema.names[c] for c in pair.columns)
+
+    def _uses(self) -> Iterable[tuple[Grade, str]]:
+        yield from _by_grade("single columns", {c.column.name: grade_of_column(c) for c in self.varying})
+        means = {c.column.name: grade for c in self.varying if (grade := grade_of_mean(c)) is not None}
+        yield from _by_grade("means", means)
+        yield from _by_grade("means by group", self._group_grades())
+        yield from _by_grade("correlations", {self._name(p): grade_of_pair(p) for p in self.pairs}, "pair")
+        tables = {self._name(pair): grade_of(self.tables[pair.columns], TABLE_LIMITS) for pair in self.pairs}
+        yield from _by_grade("cross tables", tables, "pair")
+        if len(self.columns) > 1 and self.model.measurements is not None:
+            yield self._learning_grade([pair.half for pair in self.pairs], CORRELATION_LIMITS), "regressions"
+            yield self._learning_grade(list(self.tables.values()), TABLE_LIMITS), "classifiers"
+            if self._not_measured > 0:
+                yield "poor", f"relations of the {plural(self._not_measured, 'pair')} that were not measured"
+
+    def _group_grades(self) -> dict[str, Grade]:
+        """The grade of a typical mean of numbers in the groups of each column."""
+        errors: dict[int, list[float]] = {}
+        for pair in self.pairs:
+            for averaged, groups in enumerate(reversed(pair.columns)):
+                if (error := pair.group_means[averaged]) is not None:
+                    errors.setdefault(groups, []).append(inf if self._is_lost(groups) else error)
+        names = self.model.schema.names
+        return {names[c]: grade_of(median(found), MEAN_LIMITS) for c, found in sorted(errors.items())}
+
+    def _learning_grade(self, errors: Sequence[float], limits: Limits) -> Grade:
+        """The grade of a typical pair; with care at best, if some pairs were not measured."""
+        if not errors:
+            return "poor"
+        grade = grade_of(median(errors), limits)
+        return "fair" if grade == "good" and self._not_measured > 0 else grade
+
+    def _reasons(self) -> Iterable[str]:
+        collapsed = [column.column.name for column in self.columns if column.is_collapsed]
+        if collapsed:
+            yield f"Lost, because noise left one bin for all values: {listing(collapsed)}."
+        lost = [c.column.name for c in self.varying if not c.is_collapsed and grade_of_column(c) == "poor"]
+        if lost:
+            yield (
+                f"Lost, because noise alone moves more than {SHARE_LIMITS.poor:.0%} of the rows to other cells: "
+                f"{listing(lost)}."
+            )
+        known = [column.distance for column in self.varying if not column.is_collapsed]
+        means = [TWO_SIDED * column.mean_std for column in self.varying if column.mean_std is not None]
+        moved = "noise alone moves {:.1%} of the rows to other cells"
+        if known:
+            yield f"Single columns: {moved.format(median(known))} in a typical column{_limits(SHARE_LIMITS, '.0%')}."
+        if means and median(means) < inf:
+            error = f"± {median(means):.2f} standard deviations by noise"
+            yield f"Means: {error} in a typical column{_limits(MEAN_LIMITS, 'g')}."
+        if self.pairs:
+            half, certain = median(pair.half for pair in self.pairs), sum(pair.is_certain for pair in self.pairs)
+            error = f"± {half:.2f} by noise and sampling"
+            yield f"Correlations: {error} in a typical pair{_limits(CORRELATION_LIMITS, 'g')}."
+            table = moved.format(median(self.tables.values()))
+            yield f"Cross tables: {table} in a typical pair{_limits(TABLE_LIMITS, '.0%')}."
+            yield f"A relation is certain in {certain:,} of {plural(len(self.pairs), 'measured pair')} of columns."
+        yield mostly_missing_sentence(self.columns)
+
+
+def mostly_missing_sentence(columns: Sequence[ColumnPrecision]) -> str:
+    """Return a question about columns that are filled although most of their cells are missing, or an empty text."""
+    found = [f"{c.column.name} ({c.missing:.0%})" for c in columns if c.is_mostly_missing]
+    if not found:
+        return ""
+    return (
+        f"Missing in most rows, and filled in every synthetic row: {listing(found)}. Does no value mean that there is "
+        'none, as in the cause of death of a living person? Then declare its code with kind = "not-applicable".'
+    )
+
+
+def _limits(limits: Limits, form: str) -> str:
+    return f" (good up to {limits.good:{form}}, not usable above {limits.poor:{form}})"
+
+
+def _worse(first: Grade, second: Grade | None) -> Grade:
+    return first if second is None else GRADES[max(GRADES.index(first), GRADES.index(second))]
+
+
+def _share(grades: Sequence[Grade], grade: Grade) -> float:
+    """The share of a grade; 0 of nothing for a bad one, 1 for a good one."""
+    return grades.count(grade) / len(grades) if grades else float(grade == "good")
+
+
+def _by_grade(use: str, grades: dict[str, Grade], noun: str = "") -> Iterable[tuple[Grade, str]]:
+    """Yield a use for each grade that occurs, with its columns or pairs: the first of them, if there are many."""
+    for grade in GRADES:
+        names = [name for name, found in grades.items() if found == grade]
+        nouns = f" {noun}{'s' * (len(grades) != 1)}" if noun else ""
+        if 0 < len(names) <= _MOST_NAMES:
+            yield grade, f"{use} ({listing(names)})"
+        elif names and len(names) == len(grades):
+            yield grade, f"{use} (all {len(names):,}{nouns})"
+        elif names:
+            yield grade, f"{use} ({len(names):,} of {len(grades):,}{nouns}: {listing(names[:3])}, …)"

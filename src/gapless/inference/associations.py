@@ -1,0 +1,316 @@
+r"""The associations of pairs of columns that were measured together, with intervals from the noise in released values.
+
+No copy is drawn, so this is fast enough for every release.
+
+A table of two columns, or the products of their features, is a matrix
+
+.. math:: M = \mathrm{E}\, f_a f_b^\top + \kappa Z
+
+with independent standard noise Z; for a table the features of a cell are its indicator. So everything linear in M has
+known noise. Let :math:`w_a` be the weights whose score :math:`w_a^\top f_a` is the rank of a value, with mean 0 and
+variance 1. Then
+
+.. math:: \hat\rho = w_a^\top M w_b, \qquad \operatorname{se}^2 = \kappa^2 \lVert w_a \rVert^2 \lVert w_b \rVert^2
+          + \frac{(1 - \hat\rho^2)^2}{n}.
+
+For other pairs let :math:`W_a` map the features of a to uncorrelated scores of mean 0 and variance 1. The entries of
+:math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
+their variances v are known:
+
+.. math:: \hat\phi^2 = \sum (G^2 - v), \qquad \operatorname{se}^2(\hat\phi^2) = \sum (2 v^2 + 4 v G^2),
+          \qquad V = \sqrt{\hat\phi^2 / \min(\dim a, \dim b)}.
+
+Directions of features in which noise exceeds everything that could be there are left out: cells that noise hides. With
+several rows of one person, n counts persons. Estimates are those of the rows in which both columns are observed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from statistics import NormalDist
+
+import numpy as np
+
+from gapless.inference.precision import MEAN_SIZE, TWO_SIDED
+from gapless.model.marginal import Measurement, marginalize, positive_shares
+from gapless.schema import Column, Schema
+from gapless.schema.numeric import BinnedColumn
+from gapless.synth.fitted import FittedModel
+from gapless.synth.marginal.features import mean_features
+from gapless.synth.measurements import Measurements
+from gapless.types import Floats
+
+SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
+
+
+_RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairPrecision:
+    """What a release knows of two columns that were measured together.
+
+    Attributes:
+        columns: their positions.
+        measure: Spearman's ρ for two ordered columns, else Cramér's V.
+        value: the association in the released values.
+        low, high: its interval for the population, from noise and sampling. The intervals of all pairs hold at once
+            in 19 of 20 releases (Bonferroni): of thousands of pairs, many of independent columns look related.
+        half: half the width of the ordinary 95 % interval of this pair alone.
+        distance: the total variation distance of their cross table that noise alone is expected to cause.
+        group_means: half the 95 % interval, by noise, of a mean of one column in groups of the other, in standard
+            deviations; the mean over groups by their size, for (first by second, second by first). None where the
+            averaged column has no numbers.
+    """
+
+    columns: tuple[int, int]
+    measure: str
+    value: float
+    low: float
+    high: float
+    half: float
+    distance: float
+    group_means: tuple[float | None, float | None]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the interval leaves out any possible value."""
+        return self.high < 1 or self.low > (-1 if self.measure == SPEARMAN else 0)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the interval does not contain 0."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def least(self) -> float:
+        """The end of the interval nearest to 0, as a size; 0 if the interval contains 0."""
+        return max(self.low, -self.high, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """The features of a column's observed cells, and what can be computed from them.
+
+    Attributes:
+        vectors: observed cells × features.
+        shares: of the cells.
+        ranks: the mid-rank of each cell of an ordered column, with mean 0; None for other columns.
+    """
+
+    vectors: Floats
+    shares: Floats
+    ranks: Floats | None
+
+    @cached_property
+    def _centre(self) -> Floats:
+        """The projection to sums of features whose mean is 0: noise in the mean of features does not enter these."""
+        mean = self.shares @ self.vectors
+        return np.asarray(np.eye(len(mean)) - np.outer(mean, mean) / max(float(mean @ mean), 1e-300))
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """The covariance of the features, projected."""
+        centred = self.vectors @ self._centre
+        return np.asarray((centred * self.shares[:, None]).T @ centred)
+
+    @cached_property
+    def score(self) -> Floats | None:
+        """The weights of features whose sum is the rank, standardised; None without ranks that differ."""
+        if self.ranks is None:
+            return None
+        ridge = _RIDGE * np.trace(self.covariance) / len(self.covariance) + 1e-12
+        target = self._centre @ self.vectors.T @ (self.shares * self.ranks)
+        weights = self._centre @ np.linalg.solve(self.covariance + ridge * np.eye(len(target)), target)
+        spread = math.sqrt(float(weights @ self.covariance @ weights))
+        return np.asarray(weights / spread) if spread > 1e-9 else None
+
+    def whitening(self, kappa: float) -> Floats:
+        """The map of features to uncorrelated scores of mean 0 and variance 1, without directions that noise hides."""
+        values, directions = np.linalg.eigh(self.covariance)
+        kept = values > max(kappa, 1e-9)
+        return np.asarray((directions[:, kept] / np.sqrt(values[kept])).T @ self._centre)
+
+    def reach(self, whitening: Floats) -> float:
+        """By how much noise in the features adds up over the cells: their number, for a table that is not whitened."""
+        density = self.vectors @ whitening.T
+        return float(self.shares @ np.linalg.norm(density @ whitening, axis=1))
+
+
+def pair_precision(model: FittedModel) -> list[PairPrecision]:
+    """Return what is known of each pair of columns that was measured together; none without measurements."""
+    known = model.measurements
+    if known is None:
+        return []
+    joint = _joint_counts(known, model)
+    tables = _features(model, known, products=False)
+    products = _features(model, known, products=True) if known.products else tables
+    protect = model.facts.guarantee.protect.at_most
+    z = NormalDist().inv_cdf(1 - 0.025 / max(1, len(joint)))
+    pairs = []
+    for pair, (counts, noise_std, rows, is_product) in sorted(joint.items()):
+        features = [(products if is_product else tables)[c] for c in pair]
+        pairs.append(_pair_precision(model.schema, pair, counts, noise_std, rows, features, z, protect))
+    return pairs
+
+
+def _features(model: FittedModel, known: Measurements, *, products: bool) -> list[_Features]:
+    """Return the features of every column: those of a product, or the indicators of cells."""
+    schema, found = model.schema, []
+    cell_counts = known.within_bin_counts(schema) if products else {}
+    total = max(1.0, known.total)
+    for place, (column, size) in enumerate(zip(schema.columns, known.sizes(schema), strict=True)):
+        counts, noise_std = known.column_counts(schema, place)
+        extended = positive_shares(counts, total) if math.isfinite(noise_std) else np.full(size, 1 / size)
+        shares = extended[: column.size] / extended[: column.size].sum()
+        vectors = None
+        if products:
+            states = size - column.size
+            means = mean_features(schema, place, extended, cell_counts, known.features[place].vectors)
+            vectors = means[: column.size, : means.shape[1] - states]
+        found.append(_features_of(column, shares, vectors))
+    return found
+
+
+def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], tuple[Floats, float, float, bool]]:
+    """Return, for each measured pair, the matrix of its observed cells or features, its noise, and the rows in it."""
+    schema, sizes = model.schema, known.sizes(model.schema)
+    observed = [column.size for column in schema.columns]
+    found: dict[tuple[int, int], tuple[Floats, float, float, bool]] = {}
+    holding: defaultdict[tuple[int, int], list[Measurement]] = defaultdict(list)
+    for table in known.tables:
+        whole = [c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c] > 1]
+        for a, b in combinations(sorted(whole), 2):
+            holding[a, b].append(table)
+    for pair, tables in holding.items():
+        sums = [marginalize(table.counts, table.columns, pair) for table in tables]
+        precisions = [s.size / table.counts.size / table.noise_std**2 for s, table in zip(sums, tables, strict=True)]
+        counts = sum(s * p for s, p in zip(sums, precisions, strict=True)) / sum(precisions)
+        counts = np.asarray(counts)[: observed[pair[0]], : observed[pair[1]]]
+        found[pair] = (counts, sum(precisions) ** -0.5, max(1.0, float(counts.sum())), False)
+    for number, product in enumerate(known.products):
+        a, b = product.columns
+        values = [size - (sizes[c] - observed[c]) for c, size in zip((a, b), product.counts.shape, strict=True)]
+        counts = product.counts[: values[0], : values[1]]
+        if known.pair_rows:
+            rows = float(known.pair_rows[number].counts)
+        else:  # all rows but those with a gap state, whose features are indicators
+            in_gaps = [known.column_counts(schema, c)[0][observed[c] :].sum() for c in (a, b)]
+            rows = known.total - in_gaps[0] - in_gaps[1] + product.counts[values[0] :, values[1] :].sum()
+        found[a, b] = (counts, product.noise_std, max(1.0, float(rows), product.noise_std), True)
+    return found
+
+
+def _pair_precision(
+    schema: Schema,
+    pair: tuple[int, int],
+    counts: Floats,
+    noise_std: float,
+    rows: float,
+    features: list[_Features],
+    z: float,
+    rows_per_person: int,
+) -> PairPrecision:
+    people = rows / rows_per_person  # at least: the rows of a person are not a sample of independent rows
+    kappa, (first, second) = noise_std / rows, features
+    whiten = [side.whitening(kappa) for side in features]
+    reach = [side.reach(white) for side, white in zip(features, whiten, strict=True)]
+    is_known = min(map(len, whiten)) > 0
+    measure, association = _association(counts / rows, kappa, people, features, whiten)
+    (low, high), (lower, higher) = (association.interval(quantile) for quantile in (z, TWO_SIDED))
+    return PairPrecision(
+        columns=pair,
+        measure=measure,
+        value=association.value,
+        low=low,
+        high=high,
+        half=(higher - lower) / 2,
+        distance=min(1.0, MEAN_SIZE / 2 * kappa * reach[0] * reach[1]) if is_known else 1.0,
+        group_means=(
+            _group_means(schema.columns[pair[0]], first, kappa, len(whiten[1]), reach[1]),
+            _group_means(schema.columns[pair[1]], second, kappa, len(whiten[0]), reach[0]),
+        ),
+    )
+
+
+def table_association(both: tuple[Column, Column], counts: Floats, noise_std: float) -> tuple[str, float, float]:
+    """Return the measure of association, its value and half its 95 % interval, from a noisy table of two columns."""
+    rows = max(1.0, float(counts.sum()))
+    margins = [positive_shares(counts.sum(axis=axis), rows) for axis in (1, 0)]
+    features = [_features_of(column, shares) for column, shares in zip(both, margins, strict=True)]
+    kappa = noise_std / rows
+    whiten = [side.whitening(kappa) for side in features]
+    measure, association = _association(counts / rows, kappa, rows, features, whiten)
+    low, high = association.interval(TWO_SIDED)
+    return measure, association.value, (high - low) / 2
+
+
+def _features_of(column: Column, shares: Floats, vectors: Floats | None = None) -> _Features:
+    """Return the features of a column's cells: by default their indicators."""
+    is_scale = column.is_ordered and column.size == column.values_size
+    ranks = np.cumsum(shares) - shares / 2 - 0.5 if is_scale else None
+    return _Features(np.eye(column.size) if vectors is None else vectors, shares, ranks)
+
+
+def _association(
+    joint: Floats, kappa: float, people: float, features: Sequence[_Features], whiten: Sequence[Floats]
+) -> tuple[str, _Association]:
+    first, second = features
+    if first.ranks is not None and second.ranks is not None:
+        return SPEARMAN, _spearman(joint, kappa, people, first.score, second.score)
+    return CRAMER, _cramer(joint, kappa, people, whiten) if min(map(len, whiten)) else _UNKNOWN_V
+
+
+@dataclass(frozen=True, slots=True)
+class _Association:
+    """An estimate with its standard error; of Cramér's V the square, times `dims`, is estimated."""
+
+    estimate: float
+    std: float
+    dims: int = 0  # 0 for a rank correlation
+
+    def _convert(self, estimate: float) -> float:
+        if not self.dims:
+            return min(1.0, max(-1.0, estimate))
+        return math.sqrt(min(1.0, max(0.0, estimate) / self.dims))
+
+    @property
+    def value(self) -> float:
+        return self._convert(self.estimate)
+
+    def interval(self, quantile: float) -> tuple[float, float]:
+        low, high = (self._convert(self.estimate + sign * quantile * self.std) for sign in (-1, 1))
+        return low, high
+
+
+_UNKNOWN_V = _Association(0.0, math.inf, 1)
+
+
+def _spearman(joint: Floats, kappa: float, people: float, first: Floats | None, second: Floats | None) -> _Association:
+    if first is None or second is None:
+        return _Association(0.0, math.inf)
+    value = float(np.clip(first @ joint @ second, -1.0, 1.0))
+    noise = kappa * float(np.linalg.norm(first) * np.linalg.norm(second))
+    return _Association(value, math.hypot(noise, (1 - value**2) / math.sqrt(people)))
+
+
+def _cramer(joint: Floats, kappa: float, people: float, whiten: Sequence[Floats]) -> _Association:
+    squares = (whiten[0] @ joint @ whiten[1].T) ** 2
+    variances = kappa**2 * np.outer((whiten[0] ** 2).sum(axis=1), (whiten[1] ** 2).sum(axis=1)) + 1 / people
+    # The squares hold noise too, so that their excess over it estimates those without.
+    of_relation = max(0.0, float((variances * (squares - variances)).sum()))
+    std = math.sqrt(2 * float((variances**2).sum()) + 4 * of_relation)
+    return _Association(float((squares - variances).sum()), std, min(len(whiten[0]), len(whiten[1])))
+
+
+def _group_means(column: Column, averaged: _Features, kappa: float, groups: int, reach: float) -> float | None:
+    if not isinstance(column, BinnedColumn) or averaged.ranks is None:
+        return None
+    if averaged.score is None or groups == 0:
+        return math.inf
+    return TWO_SIDED * kappa * float(np.linalg.norm(averaged.score)) * reach

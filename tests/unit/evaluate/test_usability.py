@@ -1,0 +1,212 @@
+"""The verdict on a release: bad releases are called bad, from released values, and good ones are not."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.evaluate.usability import (
+    GOOD,
+    MOSTLY_NOISE,
+    SENTENCES,
+    SHARE_LIMITS,
+    grade_of_column,
+    grade_of_mean,
+    grade_of_pair,
+    mostly_missing_sentence,
+    usability,
+)
+from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS
+from gapless.inference.associations import PairPrecision
+from gapless.inference.precision import ColumnPrecision
+from gapless.schema import Categorical, Integer, Number, Schema
+from gapless.testing.audit import private
+
+AIR = Schema(
+    "air",
+    [
+        Integer("Ozone", bounds=(1, 168), bins="learned", may_be_missing=True, missing=[""]),
+        Integer("Solar", bounds=(7, 334), bins="learned", may_be_missing=True, missing=[""]),
+        Number("Wind", bounds=(1.7, 20.7), resolution=0.1, bins="learned"),
+        Integer("Temp", bounds=(56, 97), bins="learned"),
+        Integer("Month", bounds=(5, 9)),
+        Integer("Day", bounds=(1, 31), bins="learned"),
+    ],
+)
+
+
+def air(rows):
+    """A table like that of the air in New York in 1973: skewed, correlated, with gaps in two columns."""
+    rng = np.random.default_rng(1)
+    temp = np.clip(np.round(rng.normal(78, 9.5, rows)), 56, 97)
+    wind = np.clip(np.round(10 - 0.17 * (temp - 78) + rng.normal(0, 3, rows), 1), 1.7, 20.7)
+    ozone = np.clip(np.round(np.exp(3.4 + 0.06 * (temp - 78) + rng.normal(0, 0.5, rows))), 1, 168).astype(int)
+    solar = np.clip(np.round(rng.normal(186, 90, rows)), 7, 334).astype(int)
+    return pl.DataFrame(
+        {
+            "Ozone": [None if gap else int(value) for value, gap in zip(ozone, rng.random(rows) < 0.24, strict=True)],
+            "Solar": [None if gap else int(value) for value, gap in zip(solar, rng.random(rows) < 0.045, strict=True)],
+            "Wind": wind,
+            "Temp": temp.astype(int),
+            "Month": rng.integers(5, 10, rows),
+            "Day": rng.integers(1, 32, rows),
+        }
+    ).cast(pl.String)
+
+
+def visits(people):
+    """Fourteen rows of each of some people, with twelve columns."""
+    rng = np.random.default_rng(2)
+    person = np.repeat(np.arange(people), 14)
+    columns = {f"x{place}": rng.integers(0, 6, people)[person].astype(str) for place in range(12)}
+    return pl.DataFrame(columns)
+
+
+VISITS = Schema("visits", [Categorical(f"x{place}", [str(level) for level in range(6)]) for place in range(12)])
+
+
+def large(rows):
+    rng = np.random.default_rng(3)
+    first = rng.integers(0, 4, rows)
+    second = np.where(rng.random(rows) < 0.7, first, rng.integers(0, 4, rows))
+    return pl.DataFrame({"a": first.astype(str), "b": second.astype(str), "n": (first * 10 + 5).astype(str)})
+
+
+LARGE = Schema(
+    "large",
+    [
+        Categorical("a", ["0", "1", "2", "3"]),
+        Categorical("b", ["0", "1", "2", "3"]),
+        Integer("n", bounds=(0, 39), bins=4),
+    ],
+)
+
+
+def fitted(frame, schema, folder, method=None, budget=None, protect=1):
+    table = private(frame, schema, folder, budget=budget or gl.Budget(1.0, 1e-6), protect=gl.Rows(protect))
+    return (method or gl.Mixture()).fit(table, spend=table.ledger.left)
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    return fitted(air(153), AIR, tmp_path_factory.mktemp("air"), gl.Factors())
+
+
+def test_153_rows_are_mostly_noise_and_columns_in_one_bin_are_named_as_lost(lost):
+    judged = usability(lost)
+    assert judged.verdict == "mostly noise"
+    assert str(judged).startswith("Verdict: mostly noise. This release is mostly noise, and its rows are not for")
+    assert "Ask two or three questions instead" in str(judged).partition("\n")[0]
+    assert "larger ε" in str(judged).partition("\n")[0]
+    (collapsed,) = [reason for reason in judged.reasons if reason.startswith("Lost, because noise left one bin")]
+    for column in judged.columns:
+        if column.is_collapsed:
+            assert column.column.name in collapsed
+            assert column.share_intervals() is None
+            assert column.mean_interval() is None
+    assert any(column.is_collapsed for column in judged.columns)
+    assert not judged.usable_for
+    assert {"regressions", "classifiers"} <= set(judged.not_for)
+    for pair in judged.pairs:
+        if any(judged.columns[place].is_collapsed for place in pair.columns):
+            assert not pair.is_known
+
+
+def test_69_rows_are_mostly_noise(tmp_path):
+    assert usability(fitted(air(69), AIR, tmp_path, gl.Factors())).verdict == "mostly noise"
+
+
+def test_900_people_with_14_rows_each_are_mostly_noise(tmp_path):
+    judged = usability(fitted(visits(900), VISITS, tmp_path, gl.Factors(), protect=14))
+    assert judged.verdict == "mostly noise"
+    alone = usability(fitted(visits(900), VISITS, tmp_path, gl.Independent()))
+    assert alone.verdict != "mostly noise"  # with one row of noise the same columns are known
+
+
+def test_a_large_release_is_good(tmp_path):
+    judged = usability(fitted(large(30_000), LARGE, tmp_path, budget=gl.Budget(3.0, 1e-6)))
+    assert judged.verdict == "good"
+    assert (judged.with_care, judged.not_for) == ((), ())
+    assert "correlations (a × n, a × b, b × n)" in judged.usable_for  # the strongest first
+    assert "means by group (a, b)" in judged.usable_for
+    assert "regressions" in judged.usable_for
+    assert "classifiers" in judged.usable_for
+    assert "A relation is certain in 3 of 3 measured pairs of columns." in judged.reasons
+
+
+def test_a_release_without_measured_pairs_is_limited(tmp_path):
+    judged = usability(fitted(large(30_000), LARGE, tmp_path, gl.Independent(), budget=gl.Budget(3.0, 1e-6)))
+    assert judged.verdict == "limited"
+    assert "relations of the 3 pairs that were not measured" in judged.not_for
+    assert "regressions" in judged.not_for
+
+
+def test_a_method_without_measurements_cannot_be_judged(tmp_path):
+    model = fitted(large(3000), LARGE, tmp_path, gl.Independent())
+    silent = replace(model, measurements=None)
+    assert usability(silent).verdict == "cannot tell"
+    assert "the method keeps no measurements of pairs" in usability(silent).sentence
+    no_noise = replace(silent, facts=replace(model.facts, noise={}))
+    judged = usability(no_noise)
+    assert (judged.verdict, judged.usable_for, judged.with_care, judged.not_for) == ("cannot tell", (), (), ())
+    drowned = replace(silent, facts=replace(model.facts, noise=dict.fromkeys(LARGE.names, 1e6)))
+    assert usability(drowned).verdict == "mostly noise"
+
+
+def test_a_column_that_is_mostly_missing_is_named_and_its_intervals_are_widened(tmp_path):
+    schema = Schema("t", [Categorical("sex", ["f", "m"]), Categorical("cause", ["a", "b"], may_be_missing=True)])
+    rng = np.random.default_rng(0)
+    cause = [
+        None if gap else "ab"[code] for gap, code in zip(rng.random(5000) < 0.8, rng.integers(0, 2, 5000), strict=True)
+    ]
+    frame = pl.DataFrame({"sex": rng.choice(["f", "m"], 5000), "cause": cause})
+    judged = usability(fitted(frame, schema, tmp_path, gl.Independent(), budget=gl.Budget(3.0, 1e-6)))
+    (reason,) = [reason for reason in judged.reasons if reason.startswith("Missing in most rows")]
+    assert "cause (80%)" in reason or "cause (79%)" in reason or "cause (81%)" in reason
+    assert 'kind = "not-applicable"' in reason
+    assert mostly_missing_sentence(judged.columns) == reason
+    assert mostly_missing_sentence(judged.columns[:1]) == ""
+    assert "single columns (cause)" in judged.with_care
+    for _, low, high in judged.columns[1].share_intervals():
+        assert low < 0.15  # whatever the missing values are
+        assert high > 0.8
+    assert all(high - low < 0.1 for _, low, high in judged.columns[0].share_intervals())
+
+
+COLUMN = ColumnPrecision(Categorical("x", ["a", "b"]), 1000.0, 1000.0, 0.0, np.array([0.5, 0.5]), 1.0)
+PAIR = PairPrecision(
+    columns=(0, 1), measure="Cramér's V", value=0.5, low=0.4, high=0.6, half=0.1, distance=0.1, group_means=(None, None)
+)
+
+
+@pytest.mark.parametrize(("limit", "better", "worse"), [("good", "good", "fair"), ("poor", "fair", "poor")])
+def test_each_limit_divides_two_grades(limit, better, worse):
+    noise_std = getattr(SHARE_LIMITS, limit) * 1000 / (np.sqrt(2 / np.pi) / 2 * np.sqrt(2))
+    found = [grade_of_column(replace(COLUMN, noise_std=noise_std * times)) for times in (0.999, 1.001)]
+    assert found == [better, worse]
+    halves = (getattr(CORRELATION_LIMITS, limit) * times for times in (0.999, 1.001))
+    assert [grade_of_pair(replace(PAIR, half=half)) for half in halves] == [better, worse]
+    numbers = replace(COLUMN, column=Integer("x", bounds=(0, 1)), middles=np.array([0.0, 1.0]))
+    std = getattr(MEAN_LIMITS, limit) / 1.959964 * 0.5 * 1000 / np.sqrt(0.5)
+    found = [grade_of_mean(replace(numbers, noise_std=std * times)) for times in (0.999, 1.001)]
+    assert found == [better, worse]
+    assert grade_of_mean(COLUMN) is None
+
+
+def test_limits_are_shares_and_every_level_has_a_sentence():
+    assert 0 < MOSTLY_NOISE < GOOD < 1
+    assert set(SENTENCES) == {"mostly noise", "limited", "good", "cannot tell"}
+
+
+def test_the_verdict_as_plain_values(lost):
+    judged = usability(lost)
+    assert judged.to_dict() == {
+        "verdict": "mostly noise",
+        "reasons": list(judged.reasons),
+        "usable_for": [],
+        "with_care": list(judged.with_care),
+        "not_for": list(judged.not_for),
+    }
+    assert [line.partition(":")[0] for line in str(judged).splitlines()[1:]] == ["  Not for"] or judged.with_care
