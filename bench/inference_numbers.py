@@ -4,6 +4,7 @@
     python bench/inference_numbers.py --tables slid --samples 60        wages in Canada, on which nothing was chosen
     python bench/inference_numbers.py --cells aim,1 aim,1,mcar          some of it; --verbose for each estimand
     python bench/inference_numbers.py --tables wages clinic --cells factors,1,mar --copies 10
+    python bench/inference_numbers.py --tables pupils households farms --cells factors,1,mar --copies 10
 
 A sample has 5,000 rows of the population (3,000 of SLID, its complete rows), with replacement; its number is its seed.
 With `mcar` a fifth of some columns is missing, with `mar` as much, but four times as often where an observed column is
@@ -23,7 +24,7 @@ import gapless as gl
 import synth
 from gapless.inference.estimates import Estimates, estimate, estimates_of
 from gapless.query import parse_question
-from gapless.schema import Categorical, Integer, Number, Schema
+from gapless.schema import Categorical, Integer, Number, Ordinal, Schema
 
 CELLS = ("rows", "aim,1", "aim,3", "mixture,3", "aim,1,mcar")
 METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture, "factors": gl.synth.Factors}
@@ -130,10 +131,171 @@ def clinic():
     return frame, columns, (*asked, *groups), slopes, 5_000
 
 
+def pupils():
+    """Simulated: pupils with two scores that nearly agree, items of five answers, and few who repeat a year."""
+    rng, many = np.random.default_rng(11), 60_000
+    age = rng.integers(10, 18, many)
+    track = rng.choice(3, many, p=[0.5, 0.3, 0.2])
+    talent = rng.normal(0, 1, many) + 0.5 * (track == 2) - 0.3 * (track == 0)
+    reading = np.clip(500 + 8 * (age - 14) + 80 * talent + rng.normal(0, 25, many), 200, 800).round()
+    spelling = np.clip(reading + rng.normal(0, 25, many), 200, 800).round()
+    hours = np.clip(rng.gamma(2.0, 2.5, many) + 1.0 * talent, 0, 30).round(1)
+    likes = np.digitize(0.7 * talent + rng.normal(0, 1, many), [-1.3, -0.4, 0.4, 1.2])
+    stress = np.digitize(0.12 * (age - 14) - 0.4 * talent + rng.normal(0, 1, many), [-1.2, -0.3, 0.5, 1.4])
+    repeats = rng.random(many) < 1 / (1 + np.exp(3.6 + 0.9 * talent - 0.15 * (age - 14)))
+    answers = ["never", "seldom", "sometimes", "often", "always"]
+    frame = pl.DataFrame(
+        {
+            "age": age,
+            "track": np.array(["general", "technical", "academic"])[track],
+            "reading": reading.astype(int),
+            "spelling": spelling.astype(int),
+            "hours": hours,
+            "likes": np.array(answers)[likes],
+            "stress": np.array(answers)[stress],
+            "repeats": repeats.astype(int),
+        }
+    )
+    columns = [
+        Integer("age", bounds=(10, 17), bins=8),
+        Categorical("track", ["general", "technical", "academic"]),
+        Integer("reading", bounds=(0, 1000), bins="learned", may_be_missing=True),
+        Integer("spelling", bounds=(0, 1000), bins="learned"),
+        Number("hours", bounds=(0, 40), bins="learned", may_be_missing=True),
+        Ordinal("likes", answers, may_be_missing=True),
+        Ordinal("stress", answers),
+        Integer("repeats", bounds=(0, 1), bins=2),
+    ]
+    asked = (
+        "mean(reading)",
+        "mean(spelling)",
+        "mean(hours)",
+        "proportion(likes == often)",
+        "proportion(stress >= often)",
+        "proportion(repeats == 1)",
+        "proportion(reading >= 600)",
+    )
+    groups = ("mean(reading) by track", "mean(hours) by stress", "proportion(repeats == 1) by track")
+    slopes = (("reading", "spelling"), ("reading", "age"), ("hours", "spelling"), ("repeats", "reading"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
+def households():
+    """Simulated: incomes and rents with heavy tails, savings of which many are 0, children, and rare arrears."""
+    rng, many = np.random.default_rng(12), 60_000
+    age = np.clip(rng.normal(48, 17, many), 18, 95).round().astype(int)
+    schooling = np.clip(rng.normal(12.5 - 0.03 * (age - 48), 2.8, many), 4, 21).round().astype(int)
+    spread = rng.standard_t(4, many)
+    income = np.exp(10.1 + 0.08 * (schooling - 12) - 0.0006 * (age - 50) ** 2 + 0.4 * spread).clip(500, 400_000).round()
+    rent = np.clip(180 + 2.2 * income**0.55 * np.exp(rng.normal(0, 0.25, many)), 100, 6_000).round()
+    saves = rng.random(many) < 1 / (1 + np.exp(2.0 - 0.00004 * income - 0.02 * (age - 45)))
+    savings = np.where(saves, income * rng.gamma(1.2, 0.5, many), 0).clip(0, 500_000).round()
+    children = np.minimum(rng.poisson(np.where((age > 25) & (age < 55), 1.1, 0.15)), 6)
+    arrears = rng.random(many) < 1 / (1 + np.exp(2.6 + 0.00005 * income - 0.3 * children))
+    tenure = np.where(rng.random(many) < 0.25 + 0.005 * (age - 18), "owner", "tenant")
+    frame = pl.DataFrame(
+        {
+            "age": age,
+            "schooling": schooling,
+            "income": income.astype(int),
+            "rent": rent.astype(int),
+            "savings": savings.astype(int),
+            "children": children,
+            "arrears": np.where(arrears, "yes", "no"),
+            "tenure": tenure,
+        }
+    )
+    columns = [
+        Integer("age", bounds=(18, 95), bins="learned"),
+        Integer("schooling", bounds=(0, 25), bins="learned", may_be_missing=True),
+        Integer("income", bounds=(0, 400_000), bins="learned", scale="symlog", may_be_missing=True),
+        Integer("rent", bounds=(0, 6_000), bins="learned"),
+        Integer("savings", bounds=(0, 500_000), bins="learned", scale="symlog"),
+        Integer("children", bounds=(0, 6), bins=7, may_be_missing=True),
+        Categorical("arrears", ["no", "yes"]),
+        Categorical("tenure", ["owner", "tenant"], may_be_missing=True),
+    ]
+    asked = (
+        "mean(income)",
+        "mean(rent)",
+        "mean(schooling)",
+        "mean(children)",
+        "proportion(arrears == yes)",
+        "proportion(tenure == owner)",
+        "proportion(savings > 0)",
+        "proportion(income >= 50000)",
+    )
+    groups = ("mean(income) by tenure", "mean(schooling) by arrears", "proportion(arrears == yes) by tenure")
+    slopes = (("rent", "income"), ("income", "schooling"), ("children", "age"), ("savings", "age"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
+def farms():
+    """Simulated: areas with a heavy tail, cattle on some farms, subsidies that follow the area, and few organic farms."""
+    rng, many = np.random.default_rng(13), 60_000
+    age = np.clip(rng.normal(54, 12, many), 20, 90).round().astype(int)
+    region = rng.choice(5, many, p=[0.35, 0.25, 0.2, 0.12, 0.08])
+    level = np.digitize(rng.normal(0, 1, many) - 0.02 * (age - 54), [-0.8, 0.3, 1.3])
+    area = np.exp(3.4 + 0.25 * (region == 1) + 0.15 * level + rng.standard_t(5, many) * 0.6).clip(1, 2_000).round(1)
+    organic = rng.random(many) < 1 / (1 + np.exp(3.4 - 0.4 * level + 0.003 * area))
+    rain = np.clip(620 + 60 * region + rng.normal(0, 70, many), 200, 1_400).round()
+    harvest = np.clip(4.5 + 0.004 * (rain - 700) - 1.4 * organic + rng.normal(0, 0.9, many), 0.2, 12).round(2)
+    keeps = rng.random(many) < 0.3 + 0.08 * (region >= 2)
+    cattle = np.where(keeps, rng.gamma(1.6, 12 + 0.15 * np.minimum(area, 400)), 0).clip(0, 1_500).round()
+    subsidy = np.clip(260 * area * np.exp(rng.normal(0, 0.15, many)) + 900 * organic, 0, 500_000).round()
+    frame = pl.DataFrame(
+        {
+            "age": age,
+            "region": np.array(["plain", "coast", "hills", "valley", "alps"])[region],
+            "training": np.array(["none", "course", "school", "degree"])[level],
+            "area": area,
+            "organic": np.where(organic, "yes", "no"),
+            "rain": rain.astype(int),
+            "harvest": harvest,
+            "cattle": cattle.astype(int),
+            "subsidy": subsidy.astype(int),
+        }
+    )
+    columns = [
+        Integer("age", bounds=(18, 95), bins="learned"),
+        Categorical("region", ["plain", "coast", "hills", "valley", "alps"]),
+        Ordinal("training", ["none", "course", "school", "degree"], may_be_missing=True),
+        Number("area", bounds=(0, 2_000), bins="learned", scale="symlog", may_be_missing=True),
+        Categorical("organic", ["no", "yes"]),
+        Integer("rain", bounds=(0, 2_000), bins="learned"),
+        Number("harvest", bounds=(0, 15), bins="learned", may_be_missing=True),
+        Integer("cattle", bounds=(0, 1_500), bins="learned", scale="symlog"),
+        Integer("subsidy", bounds=(0, 500_000), bins="learned", scale="symlog"),
+    ]
+    asked = (
+        "mean(area)",
+        "mean(rain)",
+        "mean(harvest)",
+        "mean(cattle)",
+        "proportion(organic == yes)",
+        "proportion(training == degree)",
+        "proportion(cattle > 0)",
+        "proportion(harvest >= 6)",
+    )
+    groups = ("mean(harvest) by organic", "mean(harvest) by region", "proportion(organic == yes) by training")
+    slopes = (("harvest", "rain"), ("subsidy", "area"), ("harvest", "age"), ("cattle", "rain"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
+POPULATIONS = {
+    "adult": adult,
+    "wages": wages,
+    "slid": slid,
+    "clinic": clinic,
+    "pupils": pupils,
+    "households": households,
+    "farms": farms,
+}
+
+
 def slope(explained, by):
     def estimator(table):
-        frame = table if isinstance(table, pl.DataFrame) else table.to_polars()
-        y, x = (frame[name].cast(pl.Float64).to_numpy() for name in (explained, by))
+        y, x = (table[name].cast(pl.Float64).to_numpy() for name in (explained, by))  # of a table or a frame
         away = x - x.mean()
         value = away @ y / (away @ away)
         left = away * (y - y.mean() - value * away)
@@ -147,8 +309,7 @@ def correlation(first, second):
     """Pearson's, with the variance by influence functions, which assumes no distribution."""
 
     def estimator(table):
-        frame = table if isinstance(table, pl.DataFrame) else table.to_polars()
-        x, y = (frame[name].cast(pl.Float64).to_numpy() for name in (first, second))
+        x, y = (table[name].cast(pl.Float64).to_numpy() for name in (first, second))
         x, y = ((column - column.mean()) / column.std() for column in (x, y))
         value = (x * y).mean()
         influence = x * y - value * (x * x + y * y) / 2
@@ -241,7 +402,7 @@ def show(cell, samples, held, widths, off, *, verbose):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="*", choices=("adult", "wages", "slid", "clinic"), default=["adult", "wages"])
+    parser.add_argument("--tables", nargs="*", choices=POPULATIONS, default=["adult", "wages"])
     parser.add_argument("--cells", nargs="*", default=CELLS)
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--copies", type=int, default=COPIES)
@@ -249,7 +410,7 @@ if __name__ == "__main__":
     given = parser.parse_args()
     for name in given.tables:
         try:
-            population = {"adult": adult, "wages": wages, "slid": slid, "clinic": clinic}[name]()
+            population = POPULATIONS[name]()
         except (ImportError, FileNotFoundError) as missing:
             print(f"{name}: left out, {missing}")
             continue

@@ -18,11 +18,12 @@ For columns with gaps or learned bins, whose counts cannot be negative in rows, 
 The interval has the bootstrap's centre, and at least its width. Means use signed counts (`Measurements.bin_means`) and
 need this only for gaps. With q* the estimates of B replicates, the bootstrap interval is
 
-.. math:: \hat q - (\bar q^* - q^\circ) \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}
+.. math:: \hat q - \tfrac12 \beta \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}, \qquad \beta = \bar q^* - q^\circ,
 
-where :math:`q^\circ` is the true value in the model that replicates come from. It is :math:`\hat q`, except for means,
-since rows cannot have negative counts. An estimate that uses values in learned bins is widened for a bias as large as
-the correction: in a small table noise hides most cells, and the correction is as uncertain as the bias is large.
+widened for a bias up to :math:`|\beta| / 2`: β is the bias in the model rather than in the population, and a full
+correction varies more than q*. Here :math:`q^\circ` is the true value in the model that replicates come from. It is :math:`\hat q`, except for means,
+since rows cannot have negative counts. An estimate that uses values in learned bins is widened for a bias up to
+:math:`|\beta|`: in a small table noise hides most cells, and the correction is as uncertain as the bias is large.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ def rubin(estimate: Floats, estimates: Floats, variances: Floats) -> Interval:
 
 
 def bootstrap(estimate: Floats, replicates: Floats, truth: Floats | None = None) -> Interval:
-    """Return the bias-corrected interval of a parametric bootstrap, from the estimate and replicates × estimates.
+    """Return the interval of a parametric bootstrap, from the estimate and replicates × estimates.
 
     The bias is the mean of the replicates minus the truth in the model that they come from. By default this truth is
-    the estimate.
+    the estimate. The centre is corrected by half of it, and the caller widens the interval.
     """
     many = len(replicates)
     freedom = np.full(estimate.shape, float(many - 1))
     half = quantile(freedom) * replicates.std(axis=0, ddof=1) * np.sqrt(1 + 1 / many)
     bias = replicates.mean(axis=0) - (estimate if truth is None else truth)
-    return Interval(estimate - bias, half, freedom)
+    return Interval(estimate - bias / 2, half, freedom)
 
 
 def widened(half: Floats, bias: Floats) -> Floats:

@@ -213,25 +213,31 @@ def _intervals(
     )
     original = ask(copies.reference_sample, measurements).values
     pooled = rubin(original, values, variances)
-    centre, half = pooled.centre, pooled.half
+    centre, half, bias = pooled.centre, pooled.half, np.abs(pooled.centre - original)
     if (gappy | learned).any() and copies.drawn_replicates:
         truth = ask(copies.reference_sample, measurements.nonnegative(model.schema)).values if averaged else None
         found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth)
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
-    # In learned bins that noise hides, and for relations, the bias of clipped counts is known to its size only.
+        bias = np.where(gappy | learned, 2 * np.abs(found.centre - original), bias)
+    # In learned bins that noise hides, and for relations, the bias of clipped counts is known to its size only. With
+    # gaps the half of it is that the centre leaves.
     uncertain = learned | is_relation
-    half = np.where(uncertain, widened(half, np.abs(centre - original)), half)
+    half = np.where(uncertain | gappy, widened(half, np.where(uncertain, bias, bias / 2)), half)
     with np.errstate(divide="ignore", invalid="ignore"):
         if gappy.any() and copies.loose_rates_sample is not None:  # centre between both fits; widen by half the gap
             move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)
             centre, half = centre + move, np.where(gappy, widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
+        if learned.any() and copies.smooth_cells_sample is not None:  # the same for cells of learned bins
+            move = np.where(learned, (ask(copies.smooth_cells_sample, measurements).values - original) / 2, 0.0)
+            centre, half = centre + move, widened(half, np.abs(move))
         if mixed.any():
             used = frozenset().union(*(some for some, is_mixed in zip(columns, mixed, strict=True) if is_mixed))
             rng = np.random.default_rng([copies.seed, 4])
             rows = copies.weigh(reassign_within_bins(copies.reference_sample, used, rng))
             moved = ask(rows, None).values - ask(copies.reference_sample, None).values
+            centre = np.where(mixed, centre + moved, centre)
             half = np.where(mixed, widened(half, np.abs(moved)), half)
         noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
     return _Intervals(centre, centre - half, centre + half, noise, gaps)
@@ -370,8 +376,8 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
         notes.append(f"The distribution of {listing(blind)} within bins was not measured: intervals do not cover it.")
     if with_bins and len(columns) > 1:
         notes.append(
-            f"Dependence within the bins of {listing(with_bins)} was not measured. Intervals are widened by the change "
-            "we would see if values inside bins followed the trend across bins."
+            f"Dependence within the bins of {listing(with_bins)} was not measured. Values inside bins are taken to "
+            "follow the trend across bins, and intervals are widened by the change that this makes."
         )
     return [*notes, *_gap_notes(model, columns), FREE]
 

@@ -25,7 +25,7 @@ References: Rubin 1987; Efron, Tibshirani 1993, chapter 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
@@ -64,6 +64,8 @@ class Copies(Sequence[Table]):
         seed: of all random numbers; the same seed gives the same copies.
         measurements: the released tables.
         progress: called with the phase, how much of it is done, and of how much.
+        parts: everything that was drawn, by name, without weights. Copies with other weights share it, and
+            `gapless.synth.kept_copies` keeps it in a file.
     """
 
     model: FittedModel
@@ -71,6 +73,7 @@ class Copies(Sequence[Table]):
     seed: int
     measurements: Measurements
     progress: Progress | None = None
+    parts: dict[str, tuple[Drawn, ...]] = field(default_factory=dict)
     _weigh: Callable[[Table], ArrayLike] | None = None
 
     def __len__(self) -> int:
@@ -102,20 +105,27 @@ class Copies(Sequence[Table]):
     @cached_property
     def drawn_copies(self) -> tuple[Drawn, ...]:
         """The copies with their measurements."""
-        return tuple(
-            self._drawn(self.measurements.resampled(rng), None, rng, near=True) for rng in self._generators("copies", 1)
-        )
+        return self._part("copies", self._draw_copies)
 
     @cached_property
     def drawn_replicates(self) -> tuple[Drawn, ...]:
-        """The replicates with their measurements.
+        """The replicates with their measurements."""
+        return self._part("replicates", self._draw_replicates) if self.has_replicates else ()
 
-        Their rows are drawn with replacement from a large sample of the model, in place of independent draws.
-        """
+    @property
+    def has_replicates(self) -> bool:
+        """Whether there are gaps, or learned bins, and every row was counted with its gaps."""
+        gaps = any(column.gaps for column in self.model.schema.columns)
+        return self.measurements.extended if gaps else bool(self.measurements.bin_hierarchy)
+
+    def _draw_copies(self) -> tuple[Drawn, ...]:
+        return tuple(self._drawn(self.measurements.resampled(rng), None, rng) for rng in self._generators("copies", 1))
+
+    def _draw_replicates(self) -> tuple[Drawn, ...]:
+        """Draw replicates from rows with replacement of a large sample of the model, in place of independent draws."""
         gaps = any(column.gaps for column in self.model.schema.columns)
         distribution = self.noise_following.gapped if gaps else self.noise_following.filled
-        if distribution is None or not (gaps or self.measurements.bin_hierarchy):
-            return ()
+        assert distribution is not None  # noqa: S101 for mypy: every row was counted
         rows = max(1, round(self.model.total))
         many = distribution.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
         return tuple(
@@ -123,6 +133,7 @@ class Copies(Sequence[Table]):
                 self.measurements.measure_rows(many[rng.integers(len(many), size=rows)], self.model.schema, rng),
                 max(rows, ROWS),
                 rng,
+                replicate=True,
             )
             for rng in self._generators("replicates", 2)
         )
@@ -139,7 +150,8 @@ class Copies(Sequence[Table]):
     @cached_property
     def reference_sample(self) -> Table:
         """A large sample of `noise_following`, with which copies and replicates are compared."""
-        return self.weigh(self.noise_following.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
+        (drawn,) = self._part("reference", lambda: (self._large_sample(self.noise_following),))
+        return drawn.table
 
     @cached_property
     def loose_rates_sample(self) -> Table | None:
@@ -148,10 +160,41 @@ class Copies(Sequence[Table]):
         The data do not determine how much gap rates vary between components. The difference between the two samples
         estimates the size of the resulting bias; its sign is unknown.
         """
-        if self.measurements.kind not in (MixtureModel.kind, FACTORS) or self.noise_following.gapped is None:
+        gaps = any(column.gaps for column in self.model.schema.columns)
+        if self.measurements.kind not in (MixtureModel.kind, FACTORS) or not (gaps and self.measurements.extended):
             return None
-        learned = self.measurements.learn(self.model.schema, seed=self.seed, follow_noise=True, loose_gap_rates=True)
-        return self.weigh(self._model(learned).sample(self.reference_sample.rows, seed=self.seed))
+        (drawn,) = self._part("loose_rates", lambda: (self._large_sample(self._model(self._learn_loose_rates())),))
+        return drawn.table
+
+    @cached_property
+    def smooth_cells_sample(self) -> Table | None:
+        """The same as `reference_sample` with cells in learned bins as rows have them; None without learned bins.
+
+        Where a tail is below the noise, copies hold too many rows far out, because counts are clipped at zero, and rows
+        hold none. The truth is between the two.
+        """
+        if not self.measurements.bin_hierarchy:
+            return None
+        (drawn,) = self._part("smooth_cells", lambda: (self._large_sample(self._smooth_cells_model()),))
+        return drawn.table
+
+    def _smooth_cells_model(self) -> FittedModel:
+        return replace(self.noise_following, within_bin_counts=self.measurements.within_bin_counts(self.model.schema))
+
+    def _learn_loose_rates(self) -> LearnedModel:
+        start = self._noise_following if self.measurements.kind == FACTORS else None
+        return self.measurements.learn(
+            self.model.schema, seed=self.seed, follow_noise=True, loose_gap_rates=True, start=start
+        )
+
+    def _large_sample(self, model: FittedModel) -> Drawn:
+        return Drawn(model.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed), self.measurements)
+
+    def _part(self, name: str, draw: Callable[[], tuple[Drawn, ...]]) -> tuple[Drawn, ...]:
+        """Return the tables of this name with weights; they are drawn once."""
+        if name not in self.parts:
+            self.parts[name] = draw()
+        return tuple(Drawn(self.weigh(table), measurements) for table, measurements in self.parts[name])
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
         """Return the same copies, each with row weights from `weigh`."""
@@ -198,7 +241,7 @@ class Copies(Sequence[Table]):
         notify(phase, self.many, self.many)
 
     def _drawn(
-        self, measurements: Measurements, rows: int | None, rng: np.random.Generator, *, near: bool = False
+        self, measurements: Measurements, rows: int | None, rng: np.random.Generator, *, replicate: bool = False
     ) -> Drawn:
         """Learn a model from tables and sample it.
 
@@ -206,13 +249,13 @@ class Copies(Sequence[Table]):
             measurements: the tables.
             rows: of the sample; by default as many as the tables imply.
             rng: gives the seeds.
-            near: whether the tables are near the released ones, so that the model of these is a warm start. Replicates
-                start cold, as `noise_following` did, and so show how much that varies.
+            replicate: whether the tables are those of rows of the model. A mixture of replicates starts cold, as
+                `noise_following` did, and so shows how much that varies; a fit of factors goes on to where that ended.
         """
         seed, sample_seed = rng.integers(1 << 32, size=2).tolist()
-        start = self._noise_following if near else None
+        start = None if replicate and self.measurements.kind != FACTORS else self._noise_following
         learned = measurements.learn(self.model.schema, seed=seed, follow_noise=True, start=start)
-        return Drawn(self.weigh(self._model(learned).sample(rows, seed=sample_seed)), measurements)
+        return Drawn(self._model(learned).sample(rows, seed=sample_seed), measurements)
 
     def _model(self, learned: LearnedModel) -> FittedModel:
         filled, gapped, total, _, measurements, _ = learned

@@ -40,6 +40,7 @@ from gapless.synth.marginal.bayesian_network import (
 )
 from gapless.synth.marginal.factors_fit import (
     GAP_RIDGE,
+    STEPS,
     ColumnTarget,
     FactorsFit,
     WarmStart,
@@ -61,6 +62,8 @@ Progress = Callable[[int, int], object]  # called with how much is done, and of 
 
 FOLLOW_RIDGE = 0.1  # of a model of factors that follows noise, relative to the usual ridge
 FOLLOW_GAP_RIDGE = 0.03  # of gap rates in such a model, relative to the mean precision of products, as shares of rows
+FOLLOW_STEPS = 1000  # of such a model from a cold start: a move that it still lacks would look like one by noise
+COPY_STEPS = 200  # from that model, which copies start with: fewer, and they would vary by less than noise does
 LOOSE_GAP_RIDGE = 0.1  # of gap rates that are less restricted, relative to the usual ridge
 FACTORS = "factors"  # a kind of learner; its distributions are mixtures
 RELEASED = (
@@ -408,11 +411,25 @@ class Measurements:
 
     def _with_noise(self, counts: Sequence[Floats], rng: np.random.Generator) -> Measurements:
         """Return the tables with these counts, and fresh noise on them."""
-        fresh = [
-            Measurement(old.columns, new + rng.normal(0.0, old.noise_std, np.shape(new)), old.noise_std)
-            for old, new in zip(self._released, counts, strict=True)
-        ]
-        remaining = iter(fresh)
+        noise = [rng.normal(0.0, old.noise_std, np.shape(old.counts)) for old in self._released]
+        return self._with_counts([known + noisy for known, noisy in zip(counts, noise, strict=True)])
+
+    def with_numbers(self, numbers: Floats) -> Measurements:
+        """Return the tables with other counts, in the order of `numbers`."""
+        ends = np.cumsum([table.counts.size for table in self._released])
+        parts = np.split(numbers, ends)
+        if len(parts.pop()):
+            raise ValueError("more numbers than these tables have")
+        return self._with_counts([part.reshape(t.counts.shape) for part, t in zip(parts, self._released, strict=True)])
+
+    @property
+    def numbers(self) -> Floats:
+        """The counts of all tables, in one row."""
+        return np.concatenate([np.ravel(table.counts) for table in self._released])
+
+    def _with_counts(self, counts: Sequence[Floats]) -> Measurements:
+        pairs = zip(self._released, counts, strict=True)
+        remaining = iter([Measurement(old.columns, new, old.noise_std) for old, new in pairs])
         changed: dict[str, Any] = {f: tuple(islice(remaining, len(getattr(self, f)))) for f in RELEASED}
         return replace(self, **changed)
 
@@ -673,6 +690,7 @@ def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) 
             gap_ridge=gap_ridge * (LOOSE_GAP_RIDGE if options.loose_gap_rates else 1.0),
             zeros=[(rule.columns, rule.table) for rule in zeros],
             start=start,
+            steps=COPY_STEPS if start else FOLLOW_STEPS if options.follow_noise else STEPS,
             seed=options.seed,
         )
 

@@ -45,7 +45,6 @@ Singles = NDArray[np.float32]
 COMPONENTS = 512
 RANK = 40  # of the latent vectors, at most
 STEPS = 200  # of L-BFGS, in each of two passes
-WARM_STEPS = 300  # from a warm start; with 60, copies vary by half of what noise does
 RIDGE_PER_FEATURE = 1 / 3  # of loadings: more features have more noise
 SQUARE_RIDGE, GROUP_RIDGE, LEVEL_RIDGE = 10.0, 3.0, 1.5  # relative to that of normal scores
 GAP_RIDGE = 300.0  # a weaker one makes components that are always or never missing, which tell nothing of the values
@@ -141,11 +140,11 @@ def ridge_for(columns: Sequence[ColumnTarget]) -> float:
 
 
 class WarmStart(NamedTuple):
-    """Where a fit of similar values begins: the parameters of an earlier one, its latent points and its penalties."""
+    """Where a fit of similar values begins: the parameters of an earlier one, its latent points and their strength."""
 
     parameters: Floats
     points: Singles
-    penalty: Floats
+    strength: Floats
 
 
 class FactorsFit(NamedTuple):
@@ -170,6 +169,7 @@ def fit_factors(
     gap_ridge: float = GAP_RIDGE,
     zeros: Zeros = (),
     start: WarmStart | None = None,
+    steps: int = STEPS,
     seed: int = 0,
 ) -> FactorsFit:
     """Fit latent factors.
@@ -182,18 +182,19 @@ def fit_factors(
         zeros: forbidden combinations: some columns, and a table of observed cells that is true where no row may be.
             They become targets with high weight, so their probability is small but not zero.
         start: the end of an earlier fit of similar values.
+        steps: of L-BFGS, at most: all of them from a warm start, else those of the second pass.
         seed: of the latent points and the start; the same released values always give the same model.
     """
     rng = np.random.default_rng(seed)
     problem = _Problem(columns, products, zeros, COMPONENTS, rng, ridge=ridge, gap_ridge=gap_ridge)
     if start is None:
         x = problem.rotate(problem.minimise(problem.start, STEPS))
-        x = problem.minimise(x, STEPS)
+        x = problem.minimise(x, steps)
     else:
-        x, problem.points, problem.penalty = start
-        x = problem.minimise(x, WARM_STEPS)
+        x, problem.points, problem.strength = start
+        x = problem.minimise(x, steps)
     values, cells = problem.probabilities(x)
-    return FactorsFit(values, cells, WarmStart(x, problem.points, problem.penalty))
+    return FactorsFit(values, cells, WarmStart(x, problem.points, problem.strength))
 
 
 class _Problem:
@@ -214,6 +215,9 @@ class _Problem:
         self.cells = _spans([len(c.shares) for c in columns])
         self.values = _spans([c.values for c in columns])
         self.rates = _spans([1 + c.gaps for c in columns])
+        self.gappy = [j for j, c in enumerate(columns) if c.gaps]
+        self.is_value = np.concatenate([np.arange(len(c.shares)) < c.values for c in columns])
+        self.value_of_cell = np.maximum(np.cumsum(self.is_value) - 1, 0)  # of a gap state, any
         self.features = _spans([c.features.shape[1] for c in columns])
         tilts = [c.tilts for c in columns]
         self.value_tilts = _spans([t.shape[1] for t in tilts])
@@ -237,8 +241,8 @@ class _Problem:
         self.zeros = [zero for zero in merged if few_combinations(zero[2].shape)]
         self.zero_weight = np.float32(ZERO_WEIGHT * max(1.0, float(self.weight.max(initial=0.0))))
         penalty = [ridge * column.ridge_factors for column in columns]
-        self.first_penalty = np.concatenate([*penalty, np.full(self.rows - many_tilts, gap_ridge)])[:, None]
-        self.penalty = self.first_penalty
+        self.ridges = np.concatenate([*penalty, np.full(self.rows - many_tilts, gap_ridge)])[:, None]
+        self.strength = np.zeros(1)  # of each principal factor; before factors are rotated, all are penalised alike
         self.rank = min(RANK, self.rows)
         self.points = normal_points(components, self.rank, rng)
         rates = [np.append(c.shares[: c.values].sum(), c.shares[c.values :]) for c in columns]
@@ -258,64 +262,78 @@ class _Problem:
 
     def probabilities(self, x: Floats) -> tuple[list[Singles], list[Singles]]:
         """For each column the probabilities of its values and of its cells, in each component."""
-        return self._forward(x)[:2]
+        values, cells, *_ = self._forward(x)
+        return [values[span] for span in self.values], [cells[span] for span in self.cells]
 
-    def _forward(self, x: Floats) -> tuple[list[Singles], list[Singles], list[Singles], Floats, Floats]:
+    def _forward(self, x: Floats) -> tuple[Singles, Singles, dict[int, Singles], Floats, Floats]:
+        """Probabilities of all values, of all cells, and of gap states by column; then u and its scale."""
         value_logits, rate_logits, u = self.split(x)
         scale = np.sqrt(1 + (u * u).sum(axis=1, keepdims=True))
         theta = (u * scale).astype(np.float32) @ self.points
         b, r = value_logits.astype(np.float32)[:, None], rate_logits.astype(np.float32)[:, None]
-        values, cells, rates = [], [], []
-        for j, column in enumerate(self.columns):
-            q = _softmax(b[self.values[j]] + self.tilts[j] @ theta[self.value_tilts[j]])
-            values.append(q)
-            if column.gaps:
-                logits = np.repeat(r[self.rates[j]], self.components, axis=1)
-                logits[1:] += LEVEL_TILT * theta[self.gap_tilts[j]]
-                h = _softmax(logits)
-                cells.append(np.vstack([q * h[0], h[1:]]))
-            else:
-                h = q[:0]
-                cells.append(q)
-            rates.append(h)
+        values = np.empty((len(b), self.components), dtype=np.float32)
+        for tilts, place, span in zip(self.tilts, self.value_tilts, self.values, strict=True):
+            np.matmul(tilts, theta[place], out=values[span])
+        values += b
+        for span in self.values:
+            values[span] -= values[span].max(axis=0)
+        np.exp(values, out=values)
+        for span in self.values:
+            values[span] /= values[span].sum(axis=0)
+        if not self.gappy:
+            return values, values, {}, u, scale
+        cells, rates = values[self.value_of_cell], {}
+        for j in self.gappy:
+            logits = np.repeat(r[self.rates[j]], self.components, axis=1)
+            logits[1:] += LEVEL_TILT * theta[self.gap_tilts[j]]
+            rates[j] = _softmax(logits)
+            here, values_size = cells[self.cells[j]], self.columns[j].values
+            here[:values_size] *= rates[j][0]
+            here[values_size:] = rates[j][1:]
         return values, cells, rates, u, scale
 
     def loss(self, x: Floats) -> tuple[float, Floats]:
         """The loss and its gradient."""
         values, cells, rates, u, scale = self._forward(x)
+        penalty = self.ridges / (1 + self.strength**2)
         many = np.float32(self.components)
-        off = np.concatenate([p.mean(axis=1) for p in cells]) - self.shares
-        features = np.vstack([f.T @ p for f, p in zip(self.maps, cells, strict=True)])
+        off = cells.mean(axis=1) - self.shares
+        features = np.empty((self.features[-1].stop, self.components), dtype=np.float32)
+        for vectors, place, span in zip(self.maps, self.cells, self.features, strict=True):
+            np.matmul(vectors.T, cells[place], out=features[span])
         residual = features @ features.T / many - self.target
         force = self.weight * residual
         pull = force @ features / many
-        alone = (self.precision * off / many)[:, None]
-        broken, d_zeros = self._zeros_loss(values)
-        d_b, d_r, d_theta = [], [], np.empty((self.rows, self.components), dtype=np.float32)
-        for j, column in enumerate(self.columns):
-            d = self.maps[j] @ pull[self.features[j]] + alone[self.cells[j]]
-            q = values[j]
-            if column.gaps:
-                h = rates[j]
-                top = d[: column.values]
-                d_rates = _softmax_back(h, np.vstack([(top * q).sum(axis=0), d[column.values :]]))
-                d_theta[self.gap_tilts[j]] = LEVEL_TILT * d_rates[1:]
-                d_r.append(d_rates.sum(axis=1))
-                d = top * h[0]
-            else:
-                d_r.append(np.zeros(1, dtype=np.float32))
-            d = _softmax_back(q, d + d_zeros[j] if j in d_zeros else d)
-            d_theta[self.value_tilts[j]] = self.tilts[j].T @ d
-            d_b.append(d.sum(axis=1))
+        d_cells = np.empty_like(cells)
+        for vectors, span, place in zip(self.maps, self.features, self.cells, strict=True):
+            np.matmul(vectors, pull[span], out=d_cells[place])
+        d_cells += (self.precision * off / many)[:, None]
+        d_values = d_cells[self.is_value] if self.gappy else d_cells
+        d_rates = np.zeros(self.rates[-1].stop, dtype=np.float32)
+        d_theta = np.empty((self.rows, self.components), dtype=np.float32)
+        for j, h in rates.items():
+            d, q = d_values[self.values[j]], values[self.values[j]]
+            of_gaps = d_cells[self.cells[j]][len(d) :]
+            d_logits = _softmax_back(h, np.vstack([np.einsum("ck,ck->k", d, q), of_gaps]))
+            d_theta[self.gap_tilts[j]] = LEVEL_TILT * d_logits[1:]
+            d_rates[self.rates[j]] = d_logits.sum(axis=1)
+            d *= h[0]
+        broken, d_zeros = self._zeros_loss([values[span] for span in self.values])
+        for j, pushed in d_zeros.items():
+            d_values[self.values[j]] += pushed
+        d_values *= values
+        for tilts, span, place in zip(self.tilts, self.values, self.value_tilts, strict=True):
+            d_values[span] -= values[span] * d_values[span].sum(axis=0)
+            np.matmul(tilts.T, d_values[span], out=d_theta[place])
         loadings = (d_theta @ self.points.T).astype(np.float64)
-        d_u = scale * loadings + (loadings * u).sum(axis=1, keepdims=True) / scale * u + self.penalty * u
+        d_u = scale * loadings + (loadings * u).sum(axis=1, keepdims=True) / scale * u + penalty * u
         value = (
             float((force * residual).sum(dtype=np.float64)) / 4
             + float((self.precision * off * off).sum(dtype=np.float64)) / 2
-            + float((self.penalty * u * u).sum()) / 2
+            + float((penalty * u * u).sum()) / 2
             + broken
         )
-        return value, np.concatenate([*d_b, *d_r, d_u.ravel()]).astype(np.float64)
+        return value, np.concatenate([d_values.sum(axis=1), d_rates, d_u.ravel()]).astype(np.float64)
 
     def _zeros_loss(self, values: Sequence[Singles]) -> tuple[float, dict[int, Singles]]:
         """The loss of forbidden combinations, and its gradient in the probabilities of values, by column."""
@@ -342,9 +360,8 @@ class _Problem:
     def rotate(self, x: Floats) -> Floats:
         """Rotate factors to their principal axes, and penalise each of them less, the stronger it is."""
         b, r, u = self.split(x)
-        _, strength, axes = np.linalg.svd(u, full_matrices=False)
+        _, self.strength, axes = np.linalg.svd(u, full_matrices=False)
         self.points = (axes @ self.points).astype(np.float32)
-        self.penalty = self.first_penalty / (1 + strength**2)
         return np.concatenate([b, r, (u @ axes.T).ravel()])
 
 
