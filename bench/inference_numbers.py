@@ -231,7 +231,7 @@ def households():
 
 
 def farms():
-    """Simulated: areas with a heavy tail, cattle on some farms, subsidies that follow the area, and few organic farms."""
+    """Simulated: areas with a heavy tail, subsidies that follow them, cattle on some farms, and few organic farms."""
     rng, many = np.random.default_rng(13), 60_000
     age = np.clip(rng.normal(54, 12, many), 20, 90).round().astype(int)
     region = rng.choice(5, many, p=[0.35, 0.25, 0.2, 0.12, 0.08])

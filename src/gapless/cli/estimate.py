@@ -31,12 +31,16 @@ def copies(
 ) -> None:
     """Write copies of a release for inference: their differences show the effect of noise. Free."""
     from gapless.files import check_writable
-    from gapless.publish import model_of
+    from gapless.publish import kept_copies, model_of
 
     if output.suffix:
         check_writable(output, must_not_exist=True)
-    with progress_bar("learning") as progress:
-        written = model_of(release).copies(many, seed=seed, progress=progress).write(output)
+    model = model_of(release)
+    with (
+        progress_bar("learning") as progress,
+        kept_copies(model.copies(many, seed=seed, progress=progress), release) as tables,
+    ):
+        written = tables.write(output)
     files = {"files": [str(path) for path in written], "copies": many}
     print_result(files, f"{many} copies in {output}. Nothing was spent.", as_json=as_json)
 
@@ -58,7 +62,7 @@ def estimate(
     """Estimate from a release, with intervals that cover noise, sampling and gaps. Free: no private row is read."""
     from gapless.inference import columns_used, pool
     from gapless.inference.pooled import FREE
-    from gapless.publish import model_of
+    from gapless.publish import kept_copies, model_of
     from gapless.query import parse_question
     from gapless.query.answers import shared_notes
 
@@ -66,8 +70,10 @@ def estimate(
     asked = [parse_question(text) for text in questions]
     for question in asked:
         columns_used(question, model.schema)  # refuse an impossible question before anything is learned
-    with progress_bar("learning") as progress:
-        tables = model.copies(many, seed=seed, progress=progress)
+    with (
+        progress_bar("learning") as progress,
+        kept_copies(model.copies(many, seed=seed, progress=progress), release) as tables,
+    ):
         pooled = pool(tables, asked)
     if as_json:
         print(json.dumps([result.to_dict() for result in pooled]))

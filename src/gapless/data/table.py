@@ -97,6 +97,16 @@ class Table:
                 known[old != new] = np.nan
         return Table(schema, codes, rows=self.rows, seed=seed, values=values, weights=self.weights)
 
+    @property
+    def seed(self) -> int:
+        """The seed of values that are drawn from their bins."""
+        return self._seed
+
+    @property
+    def known_values(self) -> tuple[NDArray[np.float64] | None, ...]:
+        """The numbers of each column, NaN where one is drawn from its bin; None where all are."""
+        return self._values
+
     def with_values(self, values: Mapping[int, NDArray[np.float64]]) -> Table:
         """The same rows with these numbers in numeric columns, by position; each must be in the bin of its row."""
         known = [values.get(place, old) for place, old in enumerate(self._values)]
@@ -238,11 +248,12 @@ class Table:
         for place in range(len(self.codes)) if places is None else places:
             column, codes, known = self.schema.columns[place], self.codes[place], self._values[place]
             filled = codes < column.values_size
+            needed = filled if known is None or np.isnan(known[filled]).any() else np.zeros_like(filled)
             drawn = column.draw(
-                codes[filled], np.random.default_rng([self._seed, place])
+                codes[needed], np.random.default_rng([self._seed, place])
             )  # a public generator: the table is public
             values = np.zeros(self.rows, dtype=drawn.dtype)
-            values[filled] = drawn
+            values[needed] = drawn
             if known is not None:
                 kept = np.nan_to_num(known)
                 kept = kept.astype(np.int64).astype(values.dtype) if values.dtype.kind != "f" else kept

@@ -21,9 +21,10 @@ need this only for gaps. With q* the estimates of B replicates, the bootstrap in
 .. math:: \hat q - \tfrac12 \beta \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}, \qquad \beta = \bar q^* - q^\circ,
 
 widened for a bias up to :math:`|\beta| / 2`: β is the bias in the model rather than in the population, and a full
-correction varies more than q*. Here :math:`q^\circ` is the true value in the model that replicates come from. It is :math:`\hat q`, except for means,
-since rows cannot have negative counts. An estimate that uses values in learned bins is widened for a bias up to
-:math:`|\beta|`: in a small table noise hides most cells, and the correction is as uncertain as the bias is large.
+correction varies more than q*. Here :math:`q^\circ` is the true value in the model that replicates come from. It is
+:math:`\hat q`, except for means, since rows cannot have negative counts. An estimate that uses values in learned bins
+is widened for a bias up to :math:`|\beta|`: in a small table noise hides most cells, and the correction is as uncertain
+as the bias is large.
 """
 
 from __future__ import annotations

@@ -33,22 +33,32 @@ _FILE = "load a file that `gapless fit` wrote, or the folder of a release; copy 
 _MISSING_FILE = "check the path, or run `gapless fit`, which writes such a file"
 
 
-def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a model file; the old one stays until the new one is whole. The same model gives the same bytes."""
+def save(
+    path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, kind: str = "model", level: int = 6
+) -> None:
+    """Write a model file; the old one stays until the new one is whole. The same model gives the same bytes.
+
+    Args:
+        path: of the file.
+        head: plain values for JSON.
+        arrays: by name.
+        kind: of the file; `load` refuses another one.
+        level: of compression, from 1, the fastest, to 9.
+    """
     with write_atomically(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        whole = {"gapless": "model", "version": VERSION} | dict(head)
+        whole = {"gapless": kind, "version": VERSION} | dict(head)
         archive.writestr(zipfile.ZipInfo(_HEAD), json.dumps(whole, ensure_ascii=False, indent=1))
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, np.asarray(array, order="C"), allow_pickle=False)  # one order of bytes for equal arrays
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue(), zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue(), zipfile.ZIP_DEFLATED, level)
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def load(path: Path, *, kind: str = "model") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The head and the arrays of a model file, which a stranger may have made: it is unpacked up to a limit."""
     try:
         with _Limited(path) as file, zipfile.ZipFile(file) as archive:
-            head, arrays = _unpack(archive)
+            head, arrays = _unpack(archive, kind)
     except FileNotFoundError:
         raise ModelError(f"there is no model file {path}", hint=_MISSING_FILE) from None
     except PermissionError:
@@ -74,11 +84,11 @@ class _Limited(io.FileIO):
         return super().read(_LONGEST_LIST if size is None or size < 0 else size) or b""
 
 
-def _unpack(archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _unpack(archive: zipfile.ZipFile, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     members = {member.filename: member for member in archive.infolist()}
     head = parse_json(_member(archive, members.pop(_HEAD), MAX_TEXT_BYTES))
-    if head["gapless"] != "model" or type(head["version"]) is not int or len(archive.infolist()) != 1 + len(members):
-        raise ValueError("not a model, or two members have the same name")
+    if head["gapless"] != kind or type(head["version"]) is not int or len(archive.infolist()) != 1 + len(members):
+        raise ValueError("not of this kind, or two members have the same name")
     arrays, left = {}, LARGEST
     for name, member in members.items():
         if not _NAME.fullmatch(name):

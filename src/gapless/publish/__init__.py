@@ -2,6 +2,7 @@
 
 from gapless.publish.balance import Balance, notify_cautions
 from gapless.publish.folder import model_of, rows_file
+from gapless.publish.kept_copies import kept_copies
 from gapless.publish.releases import (
     ModelFile,
     Release,
@@ -24,6 +25,7 @@ __all__ = [
     "check_model_path",
     "check_release",
     "check_weighing",
+    "kept_copies",
     "model_of",
     "notify_cautions",
     "release",

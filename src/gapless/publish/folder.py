@@ -51,6 +51,7 @@ copies.csv.gz                      copies for inference, all synthetic
 model_rows.csv.gz                  rows of the model, which the copies are compared with
 replicates.csv.gz                  more tables, if there are gaps or learned bins: they show their effect
 """
+KEPT_COPIES = "copies.cache"  # no part of a release (`gapless.publish.kept_copies`)
 LEDGERS = (".ledger", ".ledger.seal", ".ledger.runs")
 WRITABLE = "choose a folder that you may write to"
 SAME_INPUTS = "use the schema and the ledger that the release was begun with, or choose a new folder"

@@ -18,7 +18,18 @@ from gapless.files import parse_json, read_limited
 from gapless.model.archive import MODEL
 from gapless.privacy import Guarantee, Rows
 from gapless.privacy.ledger_file import MAX_BYTES
-from gapless.publish.folder import LEDGER, LEDGERS, MANIFEST, README, ROWS, SCHEMA, digest_of, is_begun, unfinished
+from gapless.publish.folder import (
+    KEPT_COPIES,
+    LEDGER,
+    LEDGERS,
+    MANIFEST,
+    README,
+    ROWS,
+    SCHEMA,
+    digest_of,
+    is_begun,
+    unfinished,
+)
 from gapless.schema import Schema
 from gapless.synth import load
 from gapless.text import plural
@@ -114,7 +125,7 @@ def _files(folder: Path, hashes: dict[str, str]) -> Iterator[str]:
         elif digest_of(path) != digest:
             yield f"{name} was changed"
     for name, path in sorted(found.items()):
-        kept = "/" not in name and name.endswith(LEDGERS) and path.is_file()
+        kept = "/" not in name and (name.endswith(LEDGERS) or name == KEPT_COPIES) and path.is_file()
         if name not in (*hashes, MANIFEST) and not kept:
             yield f"{name} does not belong to the release"
 
