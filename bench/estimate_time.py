@@ -20,6 +20,7 @@ import polars as pl
 import gapless as gl
 import gapless.demo
 from gapless.schema import Categorical, Integer, Ordinal, Schema
+from gapless.schema.columns import Column
 
 QUESTIONS = {
     14: [["mean(systolic) by sex", "median(bmi)"], ["mean(bmi)", "proportion(age >= 60) by sex"]],
@@ -27,11 +28,12 @@ QUESTIONS = {
 }
 
 
-def wide(columns=88, rows=5_000):
+def wide(columns: int = 88, rows: int = 5_000) -> tuple[pl.DataFrame, Schema]:
     """Four factors behind numbers in learned bins and levels; a tenth of every fifth column is missing."""
     rng = np.random.default_rng(0)
     factors = rng.standard_normal((rows, 4))
-    frame, schema = {}, []
+    frame: dict[str, pl.Series] = {}
+    schema: list[Column] = []
     for number in range(columns):
         name, gap = f"x{number}", number % 5 == 0
         score = factors @ rng.normal(0, 0.5, 4) + rng.standard_normal(rows)
@@ -44,18 +46,18 @@ def wide(columns=88, rows=5_000):
             schema.append(kind(name, list("abcd"), may_be_missing=gap))
         frame[name] = pl.Series(values)
         if gap:
-            frame[name] = pl.select(pl.when(pl.Series(rng.random(rows) >= 0.1)).then(frame[name]))
-    return pl.DataFrame({name: pl.Series(name, values) for name, values in frame.items()}), Schema("wide", schema)
+            frame[name] = pl.select(pl.when(pl.Series(rng.random(rows) >= 0.1)).then(frame[name])).to_series()
+    return pl.DataFrame({name: values.alias(name) for name, values in frame.items()}), Schema("wide", schema)
 
 
-def seconds(*command):
+def seconds(*command: object) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "gapless", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--columns", type=int, nargs="*", choices=(14, 88), default=(14, 88))
     parser.add_argument("--copies", type=int, default=20)
