@@ -64,6 +64,7 @@ FOLLOW_RIDGE = 0.1  # of a model of factors that follows noise, relative to the 
 FOLLOW_GAP_RIDGE = 0.03  # of gap rates in such a model, relative to the mean precision of products, as shares of rows
 FOLLOW_STEPS = 1000  # of such a model from a cold start: a move that it still lacks would look like one by noise
 COPY_STEPS = 200  # from that model, which copies start with: fewer, and they would vary by less than noise does
+RULE_STEPS = 300  # of a second fit for rows, with combinations that the first one shows to be forbidden
 LOOSE_GAP_RIDGE = 0.1  # of gap rates that are less restricted, relative to the usual ridge
 FACTORS = "factors"  # a kind of learner; its distributions are mixtures
 RELEASED = (
@@ -690,7 +691,7 @@ def _factors(measurements: Measurements, schema: Schema, options: LearnOptions) 
             gap_ridge=gap_ridge * (LOOSE_GAP_RIDGE if options.loose_gap_rates else 1.0),
             zeros=[(rule.columns, rule.table) for rule in zeros],
             start=start,
-            steps=COPY_STEPS if start else FOLLOW_STEPS if options.follow_noise else STEPS,
+            steps=(COPY_STEPS if start else FOLLOW_STEPS) if options.follow_noise else RULE_STEPS if start else STEPS,
             seed=options.seed,
         )
 
