@@ -12,7 +12,7 @@ from gapless.errors import ModelError
 from gapless.text import listing, two_way
 
 FREE = "Computed from released values: nothing was spent."
-NOISE_LEGEND = "× by noise: with noise, an interval is this many times as wide as by sampling alone."
+NOISE_LEGEND = "× by noise: how many times as wide noise makes an interval, compared with sampling alone."
 GAPS_LEGEND = "× by gaps: gaps widen it again by this factor."
 
 

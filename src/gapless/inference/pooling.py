@@ -31,8 +31,8 @@ from gapless.text import listing
 from gapless.types import Floats
 
 BELOW_NOISE = (
-    "not supported by this release: noise hides the rows that it rests on; "
-    "larger groups, or more of the budget, would show them"
+    "not supported by this release: too few rows are behind it, compared with the noise; "
+    "larger groups, or more of the budget, would help"
 )
 MOSTLY_NOISE = 3.0  # width of an interval, relative to the width without noise
 _Asker: TypeAlias = Callable[[Table, Measurements | None], Estimates]  # of a table and the measurements behind it
@@ -370,10 +370,11 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     with_bins = [names[c] for c in binned(model.schema, columns)]
     blind = [name for name in with_bins if name not in model.within_bin_counts]
     gaps = any(model.schema.columns[c].gaps for c in columns)
-    held = "sampling, noise and gaps at random" if gaps else "sampling and noise"
-    notes = [f"95% intervals for the population: {held} are in them."]
+    held = "sampling, noise, and gaps if values are missing at random" if gaps else "sampling and noise"
+    notes = [f"95% intervals for the population. They cover {held}."]
     if blind:
-        notes.append(f"The distribution of {listing(blind)} within bins was not measured: intervals do not cover it.")
+        inside = f"Where values of {listing(blind)} are inside their bins"
+        notes.append(f"{inside} was not measured. Intervals do not cover that.")
     if with_bins and len(columns) > 1:
         notes.append(
             f"Dependence within the bins of {listing(with_bins)} was not measured. Values inside bins are taken to "
@@ -400,7 +401,7 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
         return []
     shorter = replace(question, bounds=(float(low), float(high)))
     return [
-        f"Most of this width comes from noise in rare, extreme values of {column}. Ask {shorter} for a narrower "
+        f"Most of this width comes from noise in rare, extreme values of {column}. Estimate {shorter} for a narrower "
         "interval: it counts values outside these bounds as the nearest bound."
     ]
 

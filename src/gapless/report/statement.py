@@ -105,7 +105,8 @@ def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
         "- Protected: every cell of those rows, and which of their cells are missing.",
         "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the table, "
         "the method and its settings, and facts about the population that hold whether or not a person took part.",
-        "- Trust: the holder runs the software on a machine it trusts. Running times are out of scope.",
+        "- Trust: the holder runs the software on a machine it trusts. What could be learned from running times is not "
+        "covered.",
         f"- Noise: sampled exactly, from the operating system's entropy: {'; '.join(_kinds_of_noise(ledger))}.",
         "",
     )
@@ -121,8 +122,8 @@ def recorded(ledger: Ledger, full: str) -> Iterator[str]:
     yield from (
         "## Everything that this ledger has recorded",
         "",
-        "The guarantee covers what is listed here. Releases from the same table under another ledger add their full "
-        "privacy loss. Figures that rest on gaps must not be added up.",
+        "The guarantee covers what is listed here. If the table also has another ledger, its ε comes on top of this "
+        "one. Promises for the complete data, which `gapless ledger --mcar` prints, must not be added up over ledgers.",
         "",
         _OTHER_LEDGERS[ledger.coverage],
         "",

@@ -79,7 +79,7 @@ def test_a_legend_explains_each_factor_that_is_printed():
         for name, some in {"noisy": noisy, "gappy": gappy, "bare": bare, "none": none}.items()
     }
     noise, gaps = NOISE_LEGEND, GAPS_LEGEND
-    assert noise == "× by noise: with noise, an interval is this many times as wide as by sampling alone."
+    assert noise == "× by noise: how many times as wide noise makes an interval, compared with sampling alone."
     assert legends == {"noisy": [noise], "gappy": [noise, gaps], "bare": [], "none": []}
 
 
@@ -411,7 +411,7 @@ def test_a_mean_that_is_mostly_noise_gets_a_note_on_bounds(drawn_copies):
         return pooling._tail_notes(question, replace(model, schema=schema), noise)
 
     by_sex = gl.Mean("gain", by="sex")
-    assert "Ask mean(gain, 0, 100) by sex for a narrower interval" in tail_notes(by_sex, [0, 1, 100, 1000])[0]
+    assert "Estimate mean(gain, 0, 100) by sex for a narrower interval" in tail_notes(by_sex, [0, 1, 100, 1000])[0]
     assert "mean(gain, 399, 600) by sex" in tail_notes(by_sex, [0, 400, 600, 1000])[0]
     assert (
         tail_notes(by_sex, [0, 300, 700, 1000])
@@ -522,7 +522,7 @@ def test_groups_that_noise_hides_have_no_interval(tmp_path):
         copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(10, seed=1)
     found = gl.pool(copies, gl.Mean("age", by="town"))
     assert [found_estimate.interval is None for found_estimate in found.estimates] == [False, False, True]
-    assert found["z"].unsupported.startswith("not supported by this release: noise hides the rows")
+    assert found["z"].unsupported.startswith("not supported by this release: too few rows are behind it")
 
 
 def test_groups_of_a_column_with_one_cell_are_those_of_all_rows(tmp_path):
@@ -564,7 +564,7 @@ def test_bins_are_named_whose_inside_was_not_measured(bins, is_noted, tmp_path):
     table = private(people(500)[["age"]], schema, tmp_path)
     copies = gl.Independent().fit(table, spend=table.ledger.left).copies(2, seed=1)
     notes = gl.pool(copies, gl.Mean("age")).notes
-    assert any("The distribution of age within bins was not measured" in note for note in notes) == is_noted
+    assert any("Where values of age are inside their bins was not measured" in note for note in notes) == is_noted
 
 
 def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):
