@@ -188,7 +188,7 @@ class _Judgement:
         yield from _by_grade("single columns", {c.column.name: grade_of_column(c) for c in self.varying})
         means = {c.column.name: grade for c in self.varying if (grade := grade_of_mean(c)) is not None}
         yield from _by_grade("means", means)
-        yield from _by_grade("means by group", self._group_grades())
+        yield from _by_grade("group means", {f"by {name}": grade for name, grade in self._group_grades().items()})
         yield from _by_grade("correlations", {self._name(p): grade_of_pair(p) for p in self.pairs}, "pair")
         tables = {self._name(pair): grade_of(self.tables[pair.columns], TABLE_LIMITS) for pair in self.pairs}
         yield from _by_grade("cross tables", tables, "pair")

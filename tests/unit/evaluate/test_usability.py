@@ -130,7 +130,7 @@ def test_a_large_release_is_good(tmp_path):
     assert judged.verdict == "good"
     assert (judged.with_care, judged.not_for) == ((), ())
     assert "correlations (a × n, a × b, b × n)" in judged.usable_for  # the strongest first
-    assert "means by group (a, b)" in judged.usable_for
+    assert "group means (by a, by b)" in judged.usable_for
     assert "regressions" in judged.usable_for
     assert "classifiers" in judged.usable_for
     assert "A relation is certain in 3 of 3 measured pairs of columns." in judged.reasons
