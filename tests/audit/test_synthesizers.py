@@ -20,7 +20,7 @@ import pytest
 from gapless import AIM, MST, Budget, Categorical, Independent, Mixture, Observed, PrivBayes, Schema
 from gapless.errors import BudgetError
 from gapless.privacy.grant import Grant
-from gapless.synth import measurements
+from gapless.synth import learners
 from gapless.synth.marginal import aim, privbayes
 from gapless.testing.audit import one_run_epsilon, private
 from gapless.testing.noise import scaled_noise, shared_noise
@@ -38,13 +38,13 @@ def one_round(monkeypatch):
 @pytest.fixture
 def released(monkeypatch):
     """The measurements that a mixture was fitted to, by their columns."""
-    tables, plain = {}, measurements.fit_mixture
+    tables, plain = {}, learners.fit_mixture
 
     def watched(sizes, measurements, **named):
         tables.update({measurement.columns: measurement.counts for measurement in measurements})
         return plain(sizes, measurements, **named)
 
-    monkeypatch.setattr(measurements, "fit_mixture", watched)
+    monkeypatch.setattr(learners, "fit_mixture", watched)
     return tables
 
 

@@ -11,8 +11,8 @@ from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
+from gapless.synth.learners import LearnedModel
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node, conditional
-from gapless.synth.measurements import LearnedModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,10 @@ from gapless.model import sampling
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.schema import Categorical, Integer, Schema
+from gapless.synth.learners import noise_of
 from gapless.synth.learning import hierarchy_levels, nonnegative_counts
 from gapless.synth.marginal import bayesian_network
-from gapless.synth.measurements import Measurements, noise_of
+from gapless.synth.measurements import Measurements
 from gapless.testing.audit import private
 
 ROWS, COPIES = 4000, 120

@@ -8,7 +8,7 @@ import pytest
 
 import gapless as gl
 from gapless.schema import Categorical, Integer, Schema
-from gapless.synth import Factors, copies, measurements
+from gapless.synth import Factors, copies, learners, measurements
 from gapless.synth.marginal import factors_fit
 from gapless.testing.audit import private
 
@@ -64,7 +64,7 @@ def test_warm_starts_vary_as_cold_ones_do(tmp_path, monkeypatch):
     Pairs correlate by 0.98, so the ratio of 24 errs by about 0.05 around 0.95: false alarm below 1e-6 with seven of
     these. Copies that hardly move from their start, which would make intervals too narrow, are caught: about 0.2.
     """
-    monkeypatch.setattr(measurements, "FOLLOW_STEPS", 200)  # enough for three columns
+    monkeypatch.setattr(learners, "FOLLOW_STEPS", 200)  # enough for three columns
     known, rng = schema(gaps=False), np.random.default_rng(1)
     released = fitted(1, tmp_path, gaps=False).measurements
     start = released.learn(known, follow_noise=True)
@@ -76,7 +76,7 @@ def test_warm_starts_vary_as_cold_ones_do(tmp_path, monkeypatch):
 
     cold = spread(None)
     assert 0.6 < spread(start) / cold < 1.3
-    monkeypatch.setattr(measurements, "COPY_STEPS", 2)
+    monkeypatch.setattr(learners, "COPY_STEPS", 2)
     assert spread(start) / cold < 0.5
 
 
@@ -116,7 +116,7 @@ def test_intervals_allow_for_the_errors_that_correlations_have(tmp_path, monkeyp
     their intervals allow for.
     """
     monkeypatch.setattr(copies, "ROWS", 1_000)
-    monkeypatch.setattr(measurements, "FOLLOW_STEPS", 200)
+    monkeypatch.setattr(learners, "FOLLOW_STEPS", 200)
     monkeypatch.setattr(factors_fit, "COMPONENTS", 128)  # enough for three columns
     truth, rng = correlation(people(0, 400_000, gaps=False)), np.random.default_rng(3)
     model = fitted(3, tmp_path, rows=1_000, gaps=True, budget=0.3)

@@ -37,8 +37,9 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError, ReadError
+from gapless.synth.learners import FACTORS, LearnedModel
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import FACTORS, LearnedModel, Measurements
+from gapless.synth.measurements import Measurements
 
 if TYPE_CHECKING:
     from gapless.synth.fitted import FittedModel, Progress

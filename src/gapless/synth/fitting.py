@@ -45,6 +45,7 @@ from gapless.privacy.budget import PURE
 from gapless.schema import Schema
 from gapless.synth.adversarial.generative import Critic
 from gapless.synth.fitted import Facts, FittedModel, Progress
+from gapless.synth.learners import MAX_JUNCTION_TREE_CELLS, LearnedModel, noise_of
 from gapless.synth.learning import (
     THIN,
     bins_for,
@@ -54,7 +55,7 @@ from gapless.synth.learning import (
     learning_share,
     with_most_bins,
 )
-from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS, LearnedModel, Measurements, noise_of
+from gapless.synth.measurements import Measurements
 from gapless.text import listing, plural
 from gapless.types import Floats, Integers
 

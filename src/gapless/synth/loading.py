@@ -15,10 +15,11 @@ from gapless.model.junction import cells
 from gapless.schema import Schema
 from gapless.schema.columns import Column
 from gapless.synth.fitted import DAMAGED, FittedModel
+from gapless.synth.learners import FACTORS, LEARNERS
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.features import FeatureMap, value_order
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import FACTORS, LEARNERS, MOST_CELLS, RELEASED, Measurements
+from gapless.synth.measurements import MOST_CELLS, RELEASED, Measurements
 
 LARGEST = 2.0**53  # count or noise; whole numbers up to here are exact
 TRIED_ROWS = 16  # sampled to test a distribution

@@ -9,7 +9,7 @@ import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.model.distribution import Product
 from gapless.synth.fitting import FitContext, Synthesizer
-from gapless.synth.measurements import LearnedModel
+from gapless.synth.learners import LearnedModel
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
 

@@ -1,16 +1,15 @@
-"""Released tables: fresh noise, counts of other rows, which columns were counted together, and learning again."""
+"""Released tables: fresh noise, counts of other rows, and which columns were counted together."""
 
 import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.model.marginal import Measurement, reconcile
+from gapless.model.marginal import Measurement
 from gapless.schema import Integer, Schema
-from gapless.synth.fitting import noise_of
 from gapless.synth.marginal.bayesian_network import JointStartNetwork, Node
 from gapless.synth.measurements import Measurements
 from gapless.testing.audit import private
-from helpers.fitted_letters import PAIRS, SCHEMA, WHOLE, fitted
+from helpers.fitted_letters import SCHEMA, WHOLE, fitted
 
 
 def test_resampled_tables_have_the_noise_twice(tmp_path):
@@ -68,25 +67,3 @@ def test_a_table_that_rows_of_a_network_do_not_keep_supports_nothing():
     assert network(100).jointly_measured(WHOLE) == [frozenset({0, 1, 2})]
     assert sorted(map(sorted, network(4).jointly_measured(WHOLE))) == [[0], [1]]
     assert isinstance(network(100).learn(WHOLE, follow_noise=True).filled, JointStartNetwork)
-
-
-def test_a_mixture_follows_tables_nearby_from_where_it_was():
-    """In fewer steps: of the way to other tables at most a tenth is left."""
-    rng = np.random.default_rng(1)
-    tables = [Measurement(pair, rng.uniform(50, 150, shape), 20.0) for pair, shape in PAIRS.items()]
-    measurements = Measurements(kind="mixture", tables=tuple(tables), extended=True)
-    start = measurements.learn(WHOLE, follow_noise=True)
-    other = measurements.resampled(rng)
-    moved = other.learn(WHOLE, follow_noise=True, start=start)
-    agreed = reconcile((3, 2, 4), other.tables, other.total)
-    before, after = (
-        sum(np.abs(model.filled.marginal(pair) * other.total - agreed[pair][0]).sum() for pair in PAIRS)
-        for model in (start, moved)
-    )
-    assert after < before / 10
-
-
-def test_repeated_measurements_are_known_better():
-    known = [((0,), 3.0), ((0,), 4.0), ((1,), 5.0)]
-    measured = [Measurement(columns, np.zeros(2), noise_std) for columns, noise_std in known]
-    assert noise_of(measured) == {(0,): pytest.approx(2.4), (1,): pytest.approx(5.0)}

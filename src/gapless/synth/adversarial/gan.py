@@ -27,7 +27,7 @@ from gapless.synth.adversarial.game import Game, Generator, Opponents, VoteGame
 from gapless.synth.adversarial.generative import Critic, CriticFacts, GeneratorModel, network
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
-from gapless.synth.measurements import LearnedModel
+from gapless.synth.learners import LearnedModel
 from gapless.threads import one_thread
 from gapless.types import Floats, whole
 

@@ -20,9 +20,9 @@ from gapless.privacy.pricing import Measurable
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Noise, Synthesizer
+from gapless.synth.learners import FACTORS
 from gapless.synth.learning import MOST_BINS, bins_for_noise, learning_share
 from gapless.synth.marginal.features import FeatureMap, feature_map, merged_cells, most_features, value_order
-from gapless.synth.measurements import FACTORS
 from gapless.types import Floats
 
 GROUP_SHARE = 1 / 3  # of the squared length of a feature vector that is for groups of values

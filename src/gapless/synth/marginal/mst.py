@@ -12,8 +12,8 @@ from gapless.model.marginal import Marginal
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
+from gapless.synth.learners import MAX_JUNCTION_TREE_CELLS
 from gapless.synth.marginal.selection import MarginalSelection, checked_candidates
-from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
 from gapless.text import plural
 
 

@@ -20,8 +20,8 @@ from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, FitContext, Synthesizer, table_cap
+from gapless.synth.learners import MAX_JUNCTION_TREE_CELLS
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
-from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
 from gapless.types import Integers
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows

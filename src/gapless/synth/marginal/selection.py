@@ -15,7 +15,7 @@ from gapless.model.marginal import Marginal
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, FitContext, Synthesizer, table_cap
-from gapless.synth.measurements import MAX_JUNCTION_TREE_CELLS
+from gapless.synth.learners import MAX_JUNCTION_TREE_CELLS
 
 
 class MarginalSelection(FitContext):

@@ -24,7 +24,7 @@ from gapless.privacy.budget import Loss
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
-from gapless.synth.measurements import LearnedModel
+from gapless.synth.learners import LearnedModel
 from gapless.synth.sequential.autoregressive import (
     AutoregressiveModel,
     ColumnConditional,

@@ -10,7 +10,7 @@ import pytest
 import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.schema import Constraint
-from gapless.synth import measurements
+from gapless.synth import learners
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise, no_noise
 
@@ -285,12 +285,12 @@ def test_describe_names_the_measured_pairs(tmp_path):
 
 
 def test_describe_names_tables_that_noise_does_not_explain(tmp_path, monkeypatch):
-    plain = measurements.fit_mixture
+    plain = learners.fit_mixture
 
     def short(*given, **named):
         return plain(*given, **named)._replace(unexplained=((0,), (0, 3)))
 
-    monkeypatch.setattr(measurements, "fit_mixture", short)
+    monkeypatch.setattr(learners, "fit_mixture", short)
     model = fitted(table_of(tmp_path))
     assert model.facts.limitations == ("Further from the model than noise explains: x0, x0 × x3.",)
     assert model.facts.limitations[0] in model.describe()

@@ -7,7 +7,7 @@ import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.model.junction import cells
 from gapless.model.marginal import Measurement
-from gapless.synth import fitting, measurements
+from gapless.synth import fitting, learners
 from gapless.synth.marginal import mst
 from gapless.synth.marginal import selection as selection_module
 from gapless.synth.marginal.selection import MarginalSelection
@@ -315,7 +315,7 @@ def test_pairs_that_no_model_can_hold_are_refused_before_any_charge(method, cap_
 @pytest.mark.parametrize("method", METHODS)
 def test_chosen_marginals_never_make_the_tree_with_the_constraints_too_large(method, tmp_path, monkeypatch):
     """The constraints a ≤ b ≤ c ≤ d need 3 × 36 cells, and a with d, which are equal, would need 2 × 216."""
-    for module in (fitting, measurements, selection_module, mst):
+    for module in (fitting, learners, selection_module, mst):
         monkeypatch.setattr(module, "MAX_JUNCTION_TREE_CELLS", 330)
     codes = np.random.default_rng(0).integers(0, 6, 200).tolist()
     schema = ordered(6, "ab", "bc", "cd")
@@ -329,7 +329,7 @@ def test_chosen_marginals_never_make_the_tree_with_the_constraints_too_large(met
 
 
 def test_mst_reports_chosen_pairs_that_it_could_not_measure(tmp_path, monkeypatch):
-    for module in (fitting, measurements, selection_module, mst):
+    for module in (fitting, learners, selection_module, mst):
         monkeypatch.setattr(module, "MAX_JUNCTION_TREE_CELLS", 11)  # of x0 × x1: 6, x2 × x3: 4; all columns alone: 9
     table = private([("a", "a", "a", "a"), ("b", "b", "b", "b")] * 50, letters_schema(SIZES), tmp_path)
     model = fit("mst", "observed", table)
