@@ -30,7 +30,7 @@ MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
 Outside: TypeAlias = Literal["clamp", "missing", "refuse", "other"]
 
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
-READING = 1  # increase it when data/io/encode.py changes which cells are gaps
+READING = 1  # increase it when data/io/encode.py or date_texts.py changes which cells are gaps
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
 LEVELS_HINT = 'write levels = ["low", "high"]'
 SPELLING_HINT = 'write the text for false first, then that for true: spelling = ["no", "yes"]'

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.io import encode
+from gapless.data.io import date_texts, encode
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
 from gapless.schema.calendar import CalendarColumn
@@ -456,14 +456,14 @@ class _ColumnEncoder:
     def _calendar_as_text(self, column: CalendarColumn) -> ColumnExpressions:
         """Rewrite a text that matches the format as 2024-01-05 09:30:00, and cast it if there is such a day."""
         sql, text = self.dialect, self.cleaned
-        known = encode.format_pattern(column.format)
+        known = date_texts.format_pattern(column.format)
         if known is None:
             wrong = f"column {column.name!r} has the format {column.format!r}, which this engine does not read"
             raise ReadError(wrong, hint="write the column as a date or timestamp in the query or the data")
         pattern, names = known
         part = _ABSENT | {name: rf"\{place}" for place, name in enumerate(names, start=1)}
         iso = sql.sub(sql.sub(text, f"^{pattern}$", _WITH_ZEROS.format(**part)), _LAST_DIGITS, r"\1-\2-\3 \4:\5:\6")
-        first = "(?!0000)" if encode.first_year(column.format) == 1 else "(?!0)"
+        first = "(?!0000)" if date_texts.first_year(column.format) == 1 else "(?!0)"
         valid = f"{sql.matches(text, pattern)} AND {sql.matches(iso, first + IN_CALENDAR)}"
         moment = sql.moment(iso)
         if "+" in names:

@@ -20,7 +20,8 @@ import numpy as np
 import polars as pl
 
 from gapless import types
-from gapless.data.io.encode import Encoder, parse_dates
+from gapless.data.io.date_texts import parse_dates
+from gapless.data.io.encode import Encoder
 from gapless.data.io.source import file_layout, is_plain, read_parts, redact_cells
 from gapless.errors import SchemaError
 from gapless.schema import toml

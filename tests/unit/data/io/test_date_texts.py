@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from gapless.data.io.encode import format_pattern, parse_dates
+from gapless.data.io.date_texts import format_pattern, parse_dates
 
 
 def read(text, form=None):
