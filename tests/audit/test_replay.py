@@ -16,206 +16,35 @@ Chance that belongs to rows, for filling and for ties, is coupled: a row keeps i
 
 import inspect
 import math
-import sys
 import tempfile
-from collections import Counter
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data import filling, private_table, sums, training, workload
-from gapless.data.training import TrainingRows
+from gapless.data import private_table, sums, training, workload
 from gapless.missing import Observed, diagnosis
 from gapless.privacy import (
     L1,
-    L2,
     MCAR,
-    ChoiceByGroup,
-    Columns,
     DiscreteGaussian,
-    DiscreteLaplace,
-    ExponentialChoice,
-    Grant,
-    KNorm,
     Linf,
     LinfByGroup,
-    Plan,
-    PrivateTraining,
     Rows,
-    Sampled,
-    Smooth,
-    SmoothCauchy,
-    SmoothValue,
-    SubsampledTeacher,
-    TeacherVotes,
 )
 from gapless.synth import METHODS, TREATMENTS
 from gapless.synth.adversarial import gan
 from gapless.synth.adversarial.gan import Adversarial
 from gapless.synth.sequential import kamino
 from gapless.testing.audit import private
-from gapless.testing.noise import FixedNoise, fixed_noise
+from gapless.testing.noise import fixed_noise
+from helpers import replay
 from helpers.public_functions import SPEND_NOTHING, public_functions
-
-MECHANISMS = (
-    ChoiceByGroup,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    ExponentialChoice,
-    KNorm,
-    SubsampledTeacher,
-    PrivateTraining,
-    SmoothCauchy,
-    TeacherVotes,
-)
-ROUNDING = 1e-9  # scores are floats; the choice pays for much more than this (docs/proofs/scores.md)
-
-# ------------------------------------------------------------------ the replay
-
-
-@dataclass(frozen=True)
-class Event:
-    """One release: what was asked for, in public; what was read, and what was answered."""
-
-    to: str
-    what: str
-    mechanism: dict[str, Any]
-    distance: Linf | Smooth
-    reads: Columns | None
-    raw: Any
-    answer: Any
-
-    @property
-    def public(self):
-        return self.to, self.what, self.mechanism, self.distance, self.reads
-
-
-@contextmanager
-def noted(past=None):
-    """The releases of a `with` block; if there is a past, its answers are given again."""
-    events, waiting, names = [], [], {}
-    real_plan, real_release = Grant.charge_plan, Plan._draw
-
-    def plan(grant, requests, *, together=False):
-        requests = list(requests)
-        made = real_plan(grant, requests, together=together)
-        names[made] = grant.to
-        return made
-
-    def release(made, value, request, number):
-        waiting.append((names[made], request.what, value))
-        return real_release(made, value, request, number)
-
-    def noting(draw):
-        def call(mechanism, raw, noise):
-            to, what, value = waiting.pop(0)
-            parameters, seen = mechanism.parameters(), raw.copy() if isinstance(raw, np.ndarray) else raw
-            if isinstance(raw, TrainingRows):
-                parameters, seen = parameters | {"program": written(raw.program)}, rows_of(raw)
-            event = Event(to, what, parameters, value.distance, value.reads, seen, None)
-            again = past is not None and len(events) < len(past) and past[len(events)].public == event.public
-            answer = past[len(events)].answer if again else draw(mechanism, raw, noise)
-            events.append(replace(event, answer=answer))
-            return answer
-
-        return call
-
-    with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Grant, "charge_plan", plan))
-        patches.enter_context(mock.patch.object(Plan, "_draw", release))
-        for kind in MECHANISMS:
-            patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))
-        yield events
-    assert not waiting
-    assert not any(made._waiting for made in names), "something was charged for and not released"
-
-
-def written(program):
-    """All that a program is, as text; arrays with all their numbers."""
-    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-        return repr(program)
-
-
-def rows_of(raw):
-    """How often each row is among those that a training may draw."""
-    return Counter(row for batch in raw.engine.batches(raw.columns) for row in zip(*batch.columns, strict=True))
-
-
-def labels(noise, size, draw=FixedNoise.uniform_words):
-    """Places on the circle that a row keeps when others follow; single words are for noise."""
-    return draw(noise, 1) if size == 1 else np.random.default_rng(5).integers(0, 2**64, size, dtype=np.uint64)
-
-
-def run(act, rows, *, unit, budget, past=None):
-    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()), budget=budget, protect=Rows(unit))
-    other()  # what is made once is made before anything is noted
-    with (
-        mock.patch.object(FixedNoise, "uniform_words", labels),
-        mock.patch.object(filling.secrets, "randbits", return_value=11),
-        fixed_noise(2),
-        noted(past) as events,
-    ):
-        act(table)
-    return events
-
-
-def moved(distance, before, after):
-    """How far a value has moved, in the sense of its distance, as a share of what was declared."""
-    if isinstance(distance, Smooth):
-        low = min(before.bound, after.bound)
-        if low < Fraction(distance.least) or max(before.bound, after.bound) > 2 * low:
-            return math.inf
-        return float(abs(before.answer - after.answer) / low)
-    if isinstance(distance, Sampled):
-        return ((before - after).total() + (after - before).total()) / distance.at_most
-    table = np.abs(np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64))
-    if isinstance(distance, LinfByGroup):
-        return float(table.max(axis=1).sum()) / distance.at_most
-    change = table.ravel()
-    if isinstance(distance, L1):
-        size = change.sum()
-    elif isinstance(distance, L2):
-        size = math.sqrt((change**2).sum())
-    else:
-        size = change.max(initial=0.0)
-    return float(size) / distance.at_most
-
-
-def same(before, after):
-    return before == after if isinstance(before, SmoothValue | Counter) else np.array_equal(before, after)
-
-
-def violations(act, rows, added, *, unit=None, budget=None):
-    """What goes wrong when these rows come, one after another, all of one person; nothing should."""
-    unit = len(added) if unit is None else unit
-    options = {"unit": unit, "budget": budget or BUDGETS["approximate"]}
-    first = last = run(act, rows, **options)
-    assert first, "nothing was released"
-    found = []
-    for many in range(1, len(added) + 1):
-        events = run(act, rows + added[:many], past=first, **options)
-        if [event.public for event in events] != [event.public for event in first]:
-            found.append("the runs part: something public depends on the rows")
-            break
-        for event, start, before in zip(events, first, last, strict=True):
-            # A smooth bound is one for a single row; the other distances are for all rows of a person.
-            since = before if isinstance(event.distance, Smooth) else start
-            if moved(event.distance, since.raw, event.raw) > 1 + ROUNDING:
-                found.append(f"{event.to}, {event.what}: moved by more than {event.distance}")
-            if lacks(added[many - 1], event.reads) and not same(before.raw, event.raw):
-                found.append(f"{event.to}, {event.what}: a row that is not observed on {event.reads} was read")
-        last = events
-    return found
-
 
 # ------------------------------------------------------------------ tables
 
@@ -234,12 +63,6 @@ SCHEMA = gl.Schema(
         gl.Integer("age", bounds=(0, 99), bins=4, may_be_missing=True),
     ],
 )
-GAPS = {None, "", "?", "-"}
-
-
-def lacks(row, reads):
-    """Whether a row has a gap in a column that it would have to be observed on."""
-    return any(row[SCHEMA.names.index(name)] in GAPS for name in reads or ())
 
 
 def people(many, seed=0):
@@ -418,6 +241,12 @@ BUDGETS = {
 }
 LARGE_BUDGETS = {"pure": gl.Budget(200.0, 0), "approximate": gl.Budget(200.0, 1e-6)}
 
+
+def violations(act, rows, added, *, unit=None, budget=None):
+    other()  # what is made once is made before anything is noted
+    return replay.violations(SCHEMA, act, rows, added, unit=unit, budget=budget or BUDGETS["approximate"])
+
+
 # ------------------------------------------------------------------ quickly: everything once
 
 
@@ -457,7 +286,9 @@ def quick_budget(name):
 def test_pairs_in_the_tables_of_a_network_move_as_they_say(treatment):
     """With enough rows that some are chosen: a column is then in several entries."""
     act, rows = fit("privbayes", treatment), people(400, seed=4)
-    columns = [event.what.split(" given ")[0] for event in run(act, rows, unit=1, budget=BUDGETS["approximate"])]
+    columns = [
+        event.what.split(" given ")[0] for event in replay.run(SCHEMA, act, rows, unit=1, budget=BUDGETS["approximate"])
+    ]
     assert len(columns) > len(set(columns))
     for row in (COMING[0], COMING[7]):
         assert not violations(act, rows, [row])

@@ -395,7 +395,8 @@ def gap_rates(
     """
     check_private(table, "gap_rates()", public=_FREE)
     checked_number("failure", failure, 0, 1, "()", error=BudgetError, example=1e-6)
-    lacking = [column for column in table.schema.columns if column.gaps and column.name in table.schema.gap_rules]
+    ruled = table.ledger.receipt().gaps  # as the table was read: without differences, also after `select`
+    lacking = [column for column in table.schema.columns if column.gaps and column.name in ruled]
     if not lacking:
         raise SchemaError(
             "gap rates are estimated for columns with may_be_missing = true, but the schema has no such column",

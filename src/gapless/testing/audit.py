@@ -40,7 +40,7 @@ def private(
 ) -> PrivateTable:
     """Return a sealed table of these rows with a separate ledger in `folder`."""
     if not isinstance(rows, pl.DataFrame):
-        rows = pl.DataFrame(list(rows), schema=dict.fromkeys(schema.names, pl.String), orient="row")
+        rows = pl.DataFrame(list(rows), schema=dict.fromkeys(schema.file_names, pl.String), orient="row")
     number = len(list(folder.glob("*.ledger")))
     return read(
         rows,
