@@ -13,6 +13,9 @@ from gapless.data import workload
 from gapless.privacy import L1
 from gapless.privacy.private import transform
 from gapless.synth import METHODS, TREATMENTS, fitting
+from gapless.synth.learning import MOST_BINS
+from gapless.synth.marginal.features import most_features
+from gapless.testing.audit import private
 from helpers import replay
 
 BUDGET = gl.Budget(20.0, 1e-6)
@@ -96,6 +99,20 @@ def test_values_move_by_their_distances(name):
 
 def test_heaps_alone_move_by_their_distances():
     assert not violations(fit("independent", "observed"), PERSON, schema=DECLARED)
+
+
+def test_rules_do_not_give_many_values_a_group_each(tmp_path):
+    model = fit("factors", "observed")(private(ROWS, SCHEMA, tmp_path, budget=BUDGET))
+    features = zip(model.measurements.features, model.schema.columns, strict=True)
+    assert all(known.size <= most_features(column, MOST_BINS) for known, column in features)
+
+
+def test_a_product_may_have_as_many_numbers_as_planned(tmp_path):
+    """Levels have a feature each, and the number of rows is one number more."""
+    levels = [gl.Categorical(name, ["w", "x", "y", "z"]) for name in ("first", "second")]
+    table = private([("w", "x")] * 10, gl.Schema("levels", levels), tmp_path, budget=BUDGET)
+    fit("factors", "observed")(table)
+    assert table.ledger.entries[-1].distance["numbers"] == 4 * 4 + 1
 
 
 def halved(at_most):
