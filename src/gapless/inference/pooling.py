@@ -373,8 +373,8 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     held = "sampling, noise, and gaps if values are missing at random" if gaps else "sampling and noise"
     notes = [f"95% intervals for the population. They cover {held}."]
     if blind:
-        inside = f"Where values of {listing(blind)} are inside their bins"
-        notes.append(f"{inside} was not measured. Intervals do not cover that.")
+        position = f"Where values of {listing(blind)} are inside their bins"
+        notes.append(f"{position} was not measured. Intervals do not cover that.")
     if with_bins and len(columns) > 1:
         notes.append(
             f"Dependence within the bins of {listing(with_bins)} was not measured. Values inside bins are taken to "

@@ -171,8 +171,8 @@ def test_features_that_do_not_fit_are_refused(change, factors, tmp_path):
 def test_products_that_do_not_fit_their_features_are_refused(factors, tmp_path):
     """A product of other columns, of one column, with another shape, not finite, or twice."""
     *_, nodes, _ = (facts := np.load(io.BytesIO(factors["measurements/facts.npy"]))).tolist()
-    tables, rows, hierarchy, products, _ = facts.tolist()[3:8]
-    first = tables + rows + hierarchy
+    tables, rows, hierarchy, heaps, products, _ = facts.tolist()[3:9]
+    first = tables + rows + hierarchy + heaps
     assert nodes == 0
     assert products == 3
     columns, counts = (f"measurements/{name}.{first}.npy" for name in ("columns", "counts"))
