@@ -7,20 +7,22 @@ import math
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 import numpy as np
 
-from gapless.data import filling
+from gapless.data import PrivateTable
 from gapless.data.training import TrainingRows
 from gapless.privacy import (
     L1,
     L2,
+    Budget,
     ChoiceByGroup,
     Columns,
     DiscreteGaussian,
@@ -40,9 +42,12 @@ from gapless.privacy import (
     SubsampledTeacher,
     TeacherVotes,
 )
+from gapless.schema import Schema
 from gapless.schema.difference import difference_of
-from gapless.testing.audit import private
+from gapless.testing.audit import Row, private
 from gapless.testing.noise import FixedNoise, fixed_noise
+
+Act: TypeAlias = Callable[[PrivateTable], object]
 
 MECHANISMS = (
     ChoiceByGroup,
@@ -71,34 +76,36 @@ class Event:
     answer: Any
 
     @property
-    def public(self):
+    def public(self) -> tuple[Any, ...]:
         return self.to, self.what, self.mechanism, self.distance, self.reads
 
 
 @contextmanager
-def noted(past=None):
+def noted(past: Sequence[Event] = ()) -> Iterator[list[Event]]:
     """The releases of a `with` block; if there is a past, its answers are given again."""
-    events, waiting, names = [], [], {}
+    events: list[Event] = []
+    waiting: list[Any] = []
+    names: dict[Plan, str] = {}
     real_plan, real_release = Grant.charge_plan, Plan._draw
 
-    def plan(grant, requests, *, together=False):
+    def plan(grant: Grant, requests: Iterable[Any], *, together: bool = False) -> Plan:
         requests = list(requests)
         made = real_plan(grant, requests, together=together)
         names[made] = grant.to
         return made
 
-    def release(made, value, request, number):
+    def release(made: Plan, value: Any, request: Any, number: int) -> Any:
         waiting.append((names[made], request.what, value))
         return real_release(made, value, request, number)
 
-    def noting(draw):
-        def call(mechanism, raw, noise):
+    def noting(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def call(mechanism: Any, raw: Any, noise: Any) -> Any:
             to, what, value = waiting.pop(0)
             parameters, seen = mechanism.parameters(), raw.copy() if isinstance(raw, np.ndarray) else raw
             if isinstance(raw, TrainingRows):
                 parameters, seen = parameters | {"program": written(raw.program)}, rows_of(raw)
             event = Event(to, what, parameters, value.distance, value.reads, seen, None)
-            again = past is not None and len(events) < len(past) and past[len(events)].public == event.public
+            again = len(events) < len(past) and past[len(events)].public == event.public
             answer = past[len(events)].answer if again else draw(mechanism, raw, noise)
             events.append(replace(event, answer=answer))
             return answer
@@ -115,28 +122,30 @@ def noted(past=None):
     assert not any(made._waiting for made in names), "something was charged for and not released"
 
 
-def written(program):
+def written(program: Any) -> str:
     """All that a program is, as text; arrays with all their numbers."""
     with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
         return repr(program)
 
 
-def rows_of(raw):
+def rows_of(raw: TrainingRows[Any]) -> Counter[Any]:
     """How often each row is among those that a training may draw."""
     return Counter(row for batch in raw.engine.batches(raw.columns) for row in zip(*batch.columns, strict=True))
 
 
-def labels(noise, size, draw=FixedNoise.uniform_words):
+def labels(noise: FixedNoise, size: int, draw: Callable[..., Any] = FixedNoise.uniform_words) -> Any:
     """Places on the circle that a row keeps when others follow; single words are for noise."""
     return draw(noise, 1) if size == 1 else np.random.default_rng(5).integers(0, 2**64, size, dtype=np.uint64)
 
 
-def run(schema, act, rows, *, unit, budget, past=None):
+def run(
+    schema: Schema, act: Act, rows: list[Row], *, unit: int, budget: Budget, past: Sequence[Event] = ()
+) -> list[Event]:
     """The releases of `act` from a table of these rows."""
     table = private(rows, schema, Path(tempfile.mkdtemp()), budget=budget, protect=Rows(unit))
     with (
         mock.patch.object(FixedNoise, "uniform_words", labels),
-        mock.patch.object(filling.secrets, "randbits", return_value=11),
+        mock.patch("gapless.data.filling.secrets.randbits", return_value=11),
         fixed_noise(2),
         noted(past) as events,
     ):
@@ -144,7 +153,7 @@ def run(schema, act, rows, *, unit, budget, past=None):
     return events
 
 
-def moved(distance, before, after):
+def moved(distance: Any, before: Any, after: Any) -> float:
     """How far a value has moved, in the sense of its distance, as a share of what was declared."""
     if isinstance(distance, Smooth):
         low = min(before.bound, after.bound)
@@ -152,10 +161,10 @@ def moved(distance, before, after):
             return math.inf
         return float(abs(before.answer - after.answer) / low)
     if isinstance(distance, Sampled):
-        return ((before - after).total() + (after - before).total()) / distance.at_most
+        return float(((before - after).total() + (after - before).total()) / distance.at_most)
     table = np.abs(np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64))
     if isinstance(distance, LinfByGroup):
-        return float(table.max(axis=1).sum()) / distance.at_most
+        return float(table.max(axis=1).sum() / distance.at_most)
     change = table.ravel()
     if isinstance(distance, L1):
         size = change.sum()
@@ -163,16 +172,18 @@ def moved(distance, before, after):
         size = math.sqrt((change**2).sum())
     else:
         size = change.max(initial=0.0)
-    return float(size) / distance.at_most
+    return float(size / distance.at_most)
 
 
-def same(before, after):
+def same(before: Any, after: Any) -> bool:
     return before == after if isinstance(before, SmoothValue | Counter) else np.array_equal(before, after)
 
 
-def violations(schema, act, rows, added, *, budget, unit=None):
+def violations(
+    schema: Schema, act: Act, rows: list[Row], added: list[Row], *, budget: Budget, unit: int | None = None
+) -> list[str]:
     """What goes wrong when these rows come, one after another, all of one person; nothing should."""
-    options = {"unit": len(added) if unit is None else unit, "budget": budget}
+    options: dict[str, Any] = {"unit": len(added) if unit is None else unit, "budget": budget}
     first = last = run(schema, act, rows, **options)
     assert first, "nothing was released"
     found = []
@@ -195,7 +206,7 @@ def violations(schema, act, rows, added, *, budget, unit=None):
 GAPS = {None, "", "?", "-"}
 
 
-def lacks(schema, row, reads):
+def lacks(schema: Schema, row: Row, reads: Columns | None) -> bool:
     """Whether a row has a gap in a column that it would have to be observed on.
 
     A difference is one where its first column is, or where that has a value and its second column has none.
