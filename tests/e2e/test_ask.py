@@ -188,7 +188,7 @@ WRONG = {
     "no file": ((*ASK, "--file", "none.txt"), 1, "ReadError: cannot read none.txt"),
     "unreadable": ((*ASK, "mean income"), 2, "expected '('"),
     "unknown column": ((*ASK, "mean(incme)"), 2, "no column 'incme' in the schema Try: use income"),
-    "splits a cell": ((*ASK, "count() where income >= 0.3"), 2, "splits a bin of column 'income', from"),
+    "splits a cell": ((*ASK, "count() where income >= 0.3"), 2, "splits a step of column 'income', from"),
     "a median that is filled": (
         (*ASK, "median(income)", "--missing", "hot-deck", "--on", "age"),
         2,

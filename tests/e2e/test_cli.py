@@ -378,7 +378,7 @@ WRONG = {
     "gaps not measured": (
         (*SYNTH, "--epsilon", "1", "--delta", "0", "--gaps", "as-observed", "--missing", "observed", "-o", "out"),
         1,
-        "pass --missing extended, or pass --gaps filled",
+        "pass --missing extended for rows with gaps, or pass --gaps filled for complete rows",
     ),
     "negative rows": ((*SYNTH, "--epsilon", "1", "--delta", "0", "--rows", "-1", "-o", "out"), 2, "--rows"),
     "negative seed": ((*SYNTH, "--epsilon", "1", "--delta", "0", "--seed", "-1", "-o", "out"), 2, "--seed"),

@@ -114,7 +114,7 @@ def test_the_result_has_the_guarantee_and_all_paths():
     assert release.rows == pl.read_csv("out/synthetic.csv").height
     assert not release.taken_up
     assert release.model.sample(5, seed=1).to_text().equals(gl.load("out/synthetic.model").sample(5, seed=1).to_text())
-    assert [phase for phase, _ in phases[-2:]] == ["sampling", "writing"]
+    assert [phase for phase, _ in phases[-2:]] == ["judging", "writing"]
     assert all(whole for _, whole in phases)
     assert messages[0].startswith("Warning: ε = 12 is above 10, A VERY WEAK PROMISE")
     with pytest.raises(FrozenInstanceError):

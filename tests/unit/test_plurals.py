@@ -62,7 +62,7 @@ NEVER_ONE = {
     ("synth/marginal/aim.py", "needed"),
     ("synth/copies.py", "self.many"),
     ("synth/fitted.py", "soft[rule].share"),
-    ("synth/fitting.py", "level.max() + 1"),  # at least two; the name of an entry, by which a run is resumed
+    ("synth/fitting.py", "groups.max() + 1"),  # at least two; the name of an entry, by which a run is resumed
     ("synth/fitting.py", "tree.cells"),  # above the cap
     ("synth/sequential/kamino.py", "cells"),
     ("synth/marginal/mixture.py", "sum(context.sizes)"),

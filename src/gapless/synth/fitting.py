@@ -228,12 +228,11 @@ class FitContext:
             for groups in hierarchy_levels(columns[c.name].values_size, others[c.name])
         ]
         heaps = [(c.name, np.append(c.heap_of_cell, len(c.heaping) + 1 + np.arange(others[c.name]))) for c in heaped]
+        named = [(name, groups, "cells") for name, groups in levels]
+        named += [(name, groups, "groups of round values") for name, groups in heaps]
         requests = [
-            (counts, f"{name} in {what}")
-            for name, groups, what in (
-                *((name, groups, f"{groups.max() + 1} cells") for name, groups in levels),
-                *((name, groups, f"{groups.max() + 1} groups of round values") for name, groups in heaps),
-            )
+            (counts, f"{name} in {groups.max() + 1} {kind}")
+            for name, groups, kind in named
             for counts in grouped_counts(table, name, [groups], rows=self.counted)
         ]
         released = self.release_bins(requests)

@@ -426,9 +426,10 @@ def test_a_mean_that_is_mostly_noise_gets_a_note_on_bounds(drawn_copies):
     )
 
 
-def test_values_in_declared_bins_are_drawn_evenly(drawn_copies):
+def test_values_in_declared_bins_follow_a_smooth_density(drawn_copies):
+    """Of an even distribution in two bins the density is nearly even."""
     drawn, measurements = drawn_copies.drawn_copies[0]
-    assert measurements.bin_means(drawn.schema, 1, np.arange(100.0)) == pytest.approx([24.5, 74.5])
+    assert measurements.bin_means(drawn.schema, 1, np.arange(100.0)) == pytest.approx([24.5, 74.5], abs=2)
     assert measurements.bin_means(drawn.schema, 2, np.array([1.0, 5.0])).tolist() == [1, 5]
 
 
