@@ -22,6 +22,7 @@ from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS
 from gapless.inference.associations import PairPrecision
 from gapless.inference.precision import ColumnPrecision
 from gapless.schema import Categorical, Integer, Number, Schema
+from gapless.testing import fixed_noise
 from gapless.testing.audit import private
 
 AIR = Schema(
@@ -86,7 +87,8 @@ LARGE = Schema(
 
 def fitted(frame, schema, folder, method=None, budget=None, protect=1):
     table = private(frame, schema, folder, budget=budget or gl.Budget(1.0, 1e-6), protect=gl.Rows(protect))
-    return (method or gl.Mixture()).fit(table, spend=table.ledger.left)
+    with fixed_noise(1):
+        return (method or gl.Mixture()).fit(table, spend=table.ledger.left)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +131,7 @@ def test_a_large_release_is_good(tmp_path):
     judged = usability(fitted(large(30_000), LARGE, tmp_path, budget=gl.Budget(3.0, 1e-6)))
     assert judged.verdict == "good"
     assert (judged.with_care, judged.not_for) == ((), ())
-    assert "correlations (a × n, a × b, b × n)" in judged.usable_for  # the strongest first
+    assert any(use.startswith("correlations (a × n, ") for use in judged.usable_for)  # the strongest first
     assert "group means (by a, by b)" in judged.usable_for
     assert "regressions" in judged.usable_for
     assert "classifiers" in judged.usable_for

@@ -13,6 +13,7 @@ from gapless.evaluate.usability import usability
 from gapless.report.relations import MOST_MAPPED, MOST_PLOTTED
 from gapless.report.release_page import release_page
 from gapless.schema import Categorical, Integer, Ordinal, Schema
+from gapless.testing import fixed_noise
 from gapless.testing.audit import private
 
 NUMBERS = Schema("t", [Integer("x", bounds=(0, 19), bins=10), Integer("y", bounds=(0, 19), bins=10)])
@@ -20,7 +21,8 @@ NUMBERS = Schema("t", [Integer("x", bounds=(0, 19), bins=10), Integer("y", bound
 
 def page_of(frame, schema, folder, method, budget):
     table = private(frame.cast(pl.String), schema, folder, budget=budget)
-    model = method.fit(table, spend=table.ledger.left)
+    with fixed_noise(1):
+        model = method.fit(table, spend=table.ledger.left)
     return model, release_page(model, model.sample(400, seed=1), table.ledger)
 
 
@@ -52,7 +54,8 @@ def test_relations_are_sorted_by_what_is_certain_and_others_are_grey(tmp_path):
     schema = Schema("t", [*NUMBERS.columns, Ordinal("z", list("abc"))])
     frame = frame.with_columns(pl.Series("z", rng.choice(list("abc"), 20_000)))
     table = private(frame.cast(pl.String), schema, tmp_path, budget=gl.Budget(2.0, 1e-6))
-    model = gl.Mixture().fit(table, spend=table.ledger.left)
+    with fixed_noise(1):
+        model = gl.Mixture().fit(table, spend=table.ledger.left)
     judged = usability(model)
     known = {pair.columns: pair for pair in judged.pairs}
     weak = (replace(known[0, 2], value=0.3, low=-0.1, high=0.7), replace(known[1, 2], value=0.0, low=-0.1, high=0.1))
@@ -89,7 +92,8 @@ def test_a_wide_release_maps_the_columns_with_the_strongest_relations(tmp_path):
 def test_a_method_without_measurements_is_not_judged(tmp_path):
     frame = pl.DataFrame({"x": np.arange(400) % 20, "y": np.arange(400) % 20})
     table = private(frame.cast(pl.String), NUMBERS, tmp_path, budget=gl.Budget(5.0, 1e-6))
-    model = gl.Independent().fit(table, spend=table.ledger.left)
+    with fixed_noise(1):
+        model = gl.Independent().fit(table, spend=table.ledger.left)
     silent = type(model)(NUMBERS, model.filled, None, model.total, model.facts)
     text = release_page(silent, silent.sample(50, seed=1), table.ledger)
     assert "<h2>Relations</h2>" not in text
@@ -101,5 +105,6 @@ def test_a_page_without_rows_has_no_plots(tmp_path, rows):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 20, 20_000)
     table = private(pl.DataFrame({"x": x, "y": x}).cast(pl.String), NUMBERS, tmp_path, budget=gl.Budget(2.0, 1e-6))
-    model = gl.Mixture().fit(table, spend=table.ledger.left)
+    with fixed_noise(1):
+        model = gl.Mixture().fit(table, spend=table.ledger.left)
     assert "<circle" not in release_page(model, model.sample(rows, seed=1), table.ledger)
