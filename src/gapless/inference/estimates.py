@@ -198,7 +198,7 @@ def cumulative_shares(question: Quantile | CompiledQuestion, table: Table, _: Me
     `quantile_bounds` turns their intervals into one for the quantile.
     """
     asked = question if isinstance(question, CompiledQuestion) else question.compile(table.schema)
-    assert isinstance(asked.question, Quantile)  # noqa: S101 for mypy
+    assert isinstance(asked.question, Quantile)  # noqa: S101 for mypy: called for quantiles only
     numbers, groups = np.unique(cell_numbers(asked.schema, asked.question.column, None).values), _groups(asked, table)
     shares, variances = np.full((2, len(groups), len(numbers)), np.nan)
     for index, group in enumerate(groups):
@@ -273,7 +273,7 @@ def _cell_shares(chosen: _Chosen) -> Estimates:
 
 def _correlations(chosen: _Chosen) -> Estimates:
     question = chosen.asked.question
-    assert isinstance(question, Correlation)  # noqa: S101 for mypy
+    assert isinstance(question, Correlation)  # noqa: S101 for mypy: called for correlations only
     names = tuple(", ".join(names) for names in chosen.asked.groups or [()])
     if isinstance(question, RankCorrelation):
         correlate, schema = relations.rank_correlation, chosen.asked.schema
@@ -296,7 +296,7 @@ def _correlations(chosen: _Chosen) -> Estimates:
 
 def _coefficients(chosen: _Chosen) -> Estimates:
     question, schema = chosen.asked.question, chosen.asked.schema
-    assert isinstance(question, Regression)  # noqa: S101 for mypy
+    assert isinstance(question, Regression)  # noqa: S101 for mypy: called for regressions only
     names, columns = ["intercept"], [np.ones(len(chosen.mass))]
     for name in question.regressors:
         column = schema[name]

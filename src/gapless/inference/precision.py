@@ -153,7 +153,7 @@ class ColumnPrecision:
     @property
     def _spread(self) -> float:
         """The standard deviation of its numbers: between bins, and of a uniform position within."""
-        assert self.middles is not None  # noqa: S101 for mypy
+        assert self.middles is not None  # noqa: S101 for mypy: numbers only
         first, last = self._line.bin_ranges()
         shares = np.maximum(self._values, 0.0)
         shares = shares / max(float(shares.sum()), 1e-9)
@@ -163,14 +163,14 @@ class ColumnPrecision:
     @property
     def _mean_noise(self) -> float:
         """The standard error of the mean by noise in counts of bins, and within learned bins."""
-        assert self.middles is not None  # noqa: S101 for mypy
+        assert self.middles is not None  # noqa: S101 for mypy: numbers only
         between = self.noise_std * float(np.linalg.norm(self.middles - self._mean))
         return math.hypot(between, self.within_std) / (self.rows * self._of_values)
 
     @property
     def _mean(self) -> float:
         """The mean, which is linear in signed counts: clipping these at 0 would be a bias that no interval shows."""
-        assert self.middles is not None  # noqa: S101 for mypy
+        assert self.middles is not None  # noqa: S101 for mypy: numbers only
         return (float(self._values @ self.middles) + self.within / self.rows) / self._of_values
 
     @property

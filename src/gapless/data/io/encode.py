@@ -294,7 +294,7 @@ def encoder_of(column: Column, schema: Schema) -> ColumnEncoder:
     if (difference := difference_of(column)) is None:
         return Encoder(column)
     subtrahend = schema[difference.subtrahend]
-    assert isinstance(column, NumericColumn) and isinstance(subtrahend, BinnedColumn)  # noqa: S101, PT018 for mypy
+    assert isinstance(column, NumericColumn) and isinstance(subtrahend, BinnedColumn)  # noqa: S101, PT018 for mypy: by schema
     return DifferenceEncoder(column, difference, subtrahend)
 
 
