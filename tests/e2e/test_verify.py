@@ -65,6 +65,11 @@ def test_a_release_is_intact(release):
     assert str(result).startswith(f"{release} is intact: 10 files as in manifest.json, and nothing else.\nSHA-256")
     assert digest in str(result)
     assert "\nNext: compare this hash with the one that the holder has published" in str(result)
+    (release / "copies.cache").write_text("numbers that somebody chose")
+    result = verify_release(release)
+    assert result.problems == ()
+    assert result.to_dict()["unchecked"] == ["copies.cache"]
+    assert "10 files as in manifest.json; not checked: copies.cache.\nDelete what was not checked" in str(result)
 
 
 @pytest.mark.parametrize("name", ["rel[1]", "rel*", "rel?", "a=b", "~"])

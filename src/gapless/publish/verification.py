@@ -32,7 +32,7 @@ from gapless.publish.folder import (
 )
 from gapless.schema import Schema
 from gapless.synth import load
-from gapless.text import plural
+from gapless.text import listing, plural
 from gapless.types import is_number
 
 _SYNTH_FOLDER = "name a release folder, as gapless synth makes it"
@@ -50,6 +50,7 @@ class Verification:
         folder: the path of the folder.
         files: the names of the files that its manifest lists.
         problems: differences from the manifest, as sentences; none if the release is intact.
+        unchecked: the names of files that may be here and that no manifest lists: a ledger, and kept copies.
         sha256: the hash of the manifest itself. Compare it with the hash that the data holder has published: who can
             change a file can change the manifest too.
     """
@@ -57,6 +58,7 @@ class Verification:
     folder: Path
     files: tuple[str, ...]
     problems: tuple[str, ...]
+    unchecked: tuple[str, ...]
     sha256: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,6 +68,7 @@ class Verification:
             "intact": not self.problems,
             "problems": list(self.problems),
             "files": list(self.files),
+            "unchecked": list(self.unchecked),
             "manifest_sha256": self.sha256,
         }
 
@@ -73,8 +76,11 @@ class Verification:
         if self.problems:
             lines = [f"{self.folder} is not as its manifest says:", *(f"  {problem}" for problem in self.problems)]
             return "\n".join([*lines, f"  Try: {NOT_INTACT_HINT}"])
+        many = plural(len(self.files), "file")
+        others = f"; not checked: {listing(self.unchecked)}" if self.unchecked else ", and nothing else"
+        received = "Delete what was not checked if somebody else gave you this folder.\n" if self.unchecked else ""
         return (
-            f"{self.folder} is intact: {plural(len(self.files), 'file')} as in {MANIFEST}, and nothing else.\n"
+            f"{self.folder} is intact: {many} as in {MANIFEST}{others}.\n{received}"
             f"SHA-256 of {MANIFEST}: {self.sha256}\n"
             "Next: compare this hash with the one that the holder has published, since a manifest can be changed too. "
             "Then read privacy.md and report.html."
@@ -106,8 +112,17 @@ def verify_release(folder: str | Path) -> Verification:
     if not problems:
         problems = list(_contents(folder, manifest))
     return Verification(
-        folder=folder, files=tuple(sorted(hashes)), problems=tuple(problems), sha256=hashlib.sha256(content).hexdigest()
+        folder=folder,
+        files=tuple(sorted(hashes)),
+        problems=tuple(problems),
+        unchecked=tuple(sorted(path.name for path in folder.iterdir() if path.name not in hashes and _is_kept(path))),
+        sha256=hashlib.sha256(content).hexdigest(),
     )
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether this file of a release folder may be there without being in the manifest."""
+    return (path.name.endswith(LEDGERS) or path.name == KEPT_COPIES) and path.is_file()
 
 
 def _files(folder: Path, hashes: dict[str, str]) -> Iterator[str]:
@@ -125,8 +140,7 @@ def _files(folder: Path, hashes: dict[str, str]) -> Iterator[str]:
         elif digest_of(path) != digest:
             yield f"{name} was changed"
     for name, path in sorted(found.items()):
-        kept = "/" not in name and (name.endswith(LEDGERS) or name == KEPT_COPIES) and path.is_file()
-        if name not in (*hashes, MANIFEST) and not kept:
+        if name not in (*hashes, MANIFEST) and ("/" in name or not _is_kept(path)):
             yield f"{name} does not belong to the release"
 
 
