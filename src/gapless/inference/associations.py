@@ -13,6 +13,10 @@ variance 1. Then
 .. math:: \hat\rho = w_a^\top M w_b, \qquad \operatorname{se}^2 = \kappa^2 \lVert w_a \rVert^2 \lVert w_b \rVert^2
           + \frac{(1 - \hat\rho^2)^2}{n}.
 
+Dependence within bins of several values was not measured. Ranks of bins, as scores of variance 1, continue the trend
+across bins. Without dependence within bins the correlation of values would be smaller, by the parts of the variance of
+ranks that are between bins; intervals are widened by that bias.
+
 For other pairs let :math:`W_a` map the features of a to uncorrelated scores of mean 0 and variance 1. The entries of
 :math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
 their variances v are known:
@@ -36,7 +40,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from gapless.inference.precision import MEAN_SIZE, TWO_SIDED
+from gapless.inference.intervals import widened
+from gapless.inference.precision import MEAN_SIZE, TWO_SIDED, is_binned
 from gapless.model.marginal import Measurement, marginalize, positive_shares
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import BinnedColumn
@@ -59,9 +64,10 @@ class PairPrecision:
         columns: their positions.
         measure: Spearman's ρ for two ordered columns, else Cramér's V.
         value: the association in the released values.
-        low, high: its interval for the population, from noise and sampling. The intervals of all pairs hold at once
-            in 19 of 20 releases (Bonferroni): of thousands of pairs, many of independent columns look related.
-        half: half the width of the ordinary 95 % interval of this pair alone.
+        low, high: its 95 % interval for the population, from noise and sampling, as `gapless estimate` prints it.
+        at_once: a wider interval. Those of all pairs hold at once in 19 of 20 releases (Bonferroni): of thousands of
+            pairs, many of independent columns look related.
+        sampling_std: the part of sampling in the standard error of a rank correlation.
         distance: the total variation distance of their cross table that noise alone is expected to cause.
         group_means: half the 95 % interval, by noise, of a mean of one column in groups of the other, in standard
             deviations; the mean over groups by their size, for (first by second, second by first). None where the
@@ -73,24 +79,32 @@ class PairPrecision:
     value: float
     low: float
     high: float
-    half: float
+    at_once: tuple[float, float]
+    sampling_std: float
     distance: float
     group_means: tuple[float | None, float | None]
 
     @property
     def is_known(self) -> bool:
-        """Whether the interval leaves out any possible value."""
-        return self.high < 1 or self.low > (-1 if self.measure == SPEARMAN else 0)
+        """Whether the wider interval leaves out any possible value."""
+        low, high = self.at_once
+        return high < 1 or low > (-1 if self.measure == SPEARMAN else 0)
 
     @property
     def is_certain(self) -> bool:
-        """Whether the interval does not contain 0."""
-        return self.low > 0 or self.high < 0
+        """Whether the wider interval does not contain 0."""
+        return self.least > 0
 
     @property
     def least(self) -> float:
-        """The end of the interval nearest to 0, as a size; 0 if the interval contains 0."""
-        return max(self.low, -self.high, 0.0)
+        """The end of the wider interval nearest to 0, as a size; 0 if the interval contains 0."""
+        low, high = self.at_once
+        return max(low, -high, 0.0)
+
+    @property
+    def half(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +115,18 @@ class _Features:
         vectors: observed cells × features.
         shares: of the cells.
         ranks: the mid-rank of each cell of an ordered column, with mean 0; None for other columns.
+        is_coarse: whether cells have several values, whose ranks within the cell were not measured.
     """
 
     vectors: Floats
     shares: Floats
     ranks: Floats | None
+    is_coarse: bool = False
+
+    @property
+    def of_ranks(self) -> float:
+        """The part of the variance of ranks of values that is between cells."""
+        return 1.0 if self.ranks is None or not self.is_coarse else 12 * float(self.shares @ self.ranks**2)
 
     @cached_property
     def _centre(self) -> Floats:
@@ -142,8 +163,12 @@ class _Features:
         return float(self.shares @ np.linalg.norm(density @ whitening, axis=1))
 
 
-def pair_precision(model: FittedModel) -> list[PairPrecision]:
-    """Return what is known of each pair of columns that was measured together; none without measurements."""
+def pair_precision(model: FittedModel, only: frozenset[int] | None = None) -> list[PairPrecision]:
+    """Return what is known of each pair of columns that was measured together; none without measurements.
+
+    A pair is left out if the model's rows do not keep its table (`Measurements.jointly_measured`), or if it is not the
+    pair in `only`.
+    """
     known = model.measurements
     if known is None:
         return []
@@ -154,6 +179,8 @@ def pair_precision(model: FittedModel) -> list[PairPrecision]:
     z = NormalDist().inv_cdf(1 - 0.025 / max(1, len(joint)))
     pairs = []
     for pair, (counts, noise_std, rows, is_product) in sorted(joint.items()):
+        if only is not None and only != frozenset(pair):
+            continue
         features = [(products if is_product else tables)[c] for c in pair]
         pairs.append(_pair_precision(model.schema, pair, counts, noise_std, rows, features, z, protect))
     return pairs
@@ -180,13 +207,14 @@ def _features(model: FittedModel, known: Measurements, *, products: bool) -> lis
 def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], tuple[Floats, float, float, bool]]:
     """Return, for each measured pair, the matrix of its observed cells or features, its noise, and the rows in it."""
     schema, sizes = model.schema, known.sizes(model.schema)
-    observed = [column.size for column in schema.columns]
+    observed, together = [column.size for column in schema.columns], known.jointly_measured(schema)
     found: dict[tuple[int, int], tuple[Floats, float, float, bool]] = {}
     holding: defaultdict[tuple[int, int], list[Measurement]] = defaultdict(list)
     for table in known.tables:
         whole = [c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c] > 1]
         for a, b in combinations(sorted(whole), 2):
-            holding[a, b].append(table)
+            if any({a, b} <= columns for columns in together):
+                holding[a, b].append(table)
     for pair, tables in holding.items():
         sums = [marginalize(table.counts, table.columns, pair) for table in tables]
         precisions = [s.size / table.counts.size / table.noise_std**2 for s, table in zip(sums, tables, strict=True)]
@@ -222,14 +250,15 @@ def _pair_precision(
     reach = [side.reach(white) for side, white in zip(features, whiten, strict=True)]
     is_known = min(map(len, whiten)) > 0
     measure, association = _association(counts / rows, kappa, people, features, whiten)
-    (low, high), (lower, higher) = (association.interval(quantile) for quantile in (z, TWO_SIDED))
+    low, high = association.interval(TWO_SIDED)
     return PairPrecision(
         columns=pair,
         measure=measure,
         value=association.value,
         low=low,
         high=high,
-        half=(higher - lower) / 2,
+        at_once=association.interval(z),
+        sampling_std=(1 - association.value**2) / math.sqrt(people),
         distance=min(1.0, MEAN_SIZE / 2 * kappa * reach[0] * reach[1]) if is_known else 1.0,
         group_means=(
             _group_means(schema.columns[pair[0]], first, kappa, len(whiten[1]), reach[1]),
@@ -253,8 +282,9 @@ def table_association(both: tuple[Column, Column], counts: Floats, noise_std: fl
 def _features_of(column: Column, shares: Floats, vectors: Floats | None = None) -> _Features:
     """Return the features of a column's cells: by default their indicators."""
     is_scale = column.is_ordered and column.size == column.values_size
+    is_coarse = is_binned(column) and column.values_size < column.finest.values_size
     ranks = np.cumsum(shares) - shares / 2 - 0.5 if is_scale else None
-    return _Features(np.eye(column.size) if vectors is None else vectors, shares, ranks)
+    return _Features(np.eye(column.size) if vectors is None else vectors, shares, ranks, is_coarse=is_coarse)
 
 
 def _association(
@@ -262,7 +292,10 @@ def _association(
 ) -> tuple[str, _Association]:
     first, second = features
     if first.ranks is not None and second.ranks is not None:
-        return SPEARMAN, _spearman(joint, kappa, people, first.score, second.score)
+        found = _spearman(joint, kappa, people, first.score, second.score)
+        bias = abs(found.estimate) * (1 - math.sqrt(first.of_ranks * second.of_ranks))
+        std = float(widened(np.array([TWO_SIDED * found.std]), np.array([bias]))[0]) / TWO_SIDED
+        return SPEARMAN, _Association(found.estimate, std)
     return CRAMER, _cramer(joint, kappa, people, whiten) if min(map(len, whiten)) else _UNKNOWN_V
 
 

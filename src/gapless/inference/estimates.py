@@ -18,6 +18,7 @@ from gapless.constraints.grammar import value_columns
 from gapless.data import Table
 from gapless.errors import Argument, Call, Hint, ModelError, QuestionError
 from gapless.inference import relations
+from gapless.inference.precision import share_variance
 from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, RankCorrelation, Regression
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
@@ -207,7 +208,7 @@ def cumulative_shares(question: Quantile | CompiledQuestion, table: Table, _: Me
         part = group.mass / group.mass.sum()
         one_row = float((part**2).sum())
         below = np.minimum(np.cumsum(np.bincount(np.searchsorted(numbers, group.values), part, len(numbers))), 1.0)
-        shares[index], variances[index] = below, _share_variance(below, one_row)
+        shares[index], variances[index] = below, share_variance(below, one_row)
     names = tuple(f"{group.name} ≤ {number:g}" for group in groups for number in numbers)
     rows = np.repeat(_rows(groups), len(numbers))
     return Estimates(names, shares.ravel(), variances.ravel(), rows=rows)
@@ -267,7 +268,7 @@ def _cell_shares(chosen: _Chosen) -> Estimates:
         none = np.full(len(names), np.nan)
         return Estimates(names, none, none, rows=np.zeros(len(names)))
     shares = np.bincount(chosen.group, chosen.mass, len(names)) / total
-    variances = _share_variance(shares, float((chosen.mass**2).sum() / total**2))
+    variances = share_variance(shares, float((chosen.mass**2).sum() / total**2))
     return Estimates(names, shares, variances, rows=np.full(len(names), total))
 
 
@@ -315,12 +316,6 @@ def _coefficients(chosen: _Chosen) -> Estimates:
     if known.any():
         found[:] = relations.regression(design[known], response[known], chosen.mass[known], logistic=question.logistic)
     return Estimates(tuple(names), found[0], found[1], rows=rows)
-
-
-def _share_variance(share: Any, one_row: float) -> Any:
-    """Return the variance of a share p: p (1 − p) / n, with p shrunk towards 1/2 by two rows of either kind."""
-    drawn = (share + 2 * one_row) / (1 + 4 * one_row)
-    return drawn * (1 - drawn) * one_row
 
 
 class _Group(NamedTuple):
@@ -374,5 +369,5 @@ def _estimate(question: Question, group: _Group) -> tuple[float, float]:
         return float(middle), float((high - low) / (2 * _NORMAL)) ** 2
     mean = float(share @ values)
     if isinstance(question, Proportion):
-        return mean, float(_share_variance(mean, one_row))
+        return mean, float(share_variance(mean, one_row))
     return float(share @ group.expected), float((share**2) @ (values - mean) ** 2)
