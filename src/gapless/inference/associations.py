@@ -40,8 +40,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from gapless.inference.intervals import widened
-from gapless.inference.precision import MEAN_SIZE, TWO_SIDED, is_binned
+from gapless.inference.intervals import TWO_SIDED, widened
+from gapless.inference.precision import MEAN_SIZE, is_binned
 from gapless.model.marginal import Measurement, marginalize, positive_shares
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import BinnedColumn

@@ -18,7 +18,7 @@ from gapless.constraints.grammar import value_columns
 from gapless.data import Table
 from gapless.errors import Argument, Call, Hint, ModelError, QuestionError
 from gapless.inference import relations
-from gapless.inference.precision import share_variance
+from gapless.inference.intervals import share_variance
 from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, RankCorrelation, Regression
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple, TypeAlias, overload
 import numpy as np
 
 from gapless.data import Table
-from gapless.errors import Argument, Call, Hint, ModelError
+from gapless.errors import Call, Hint, ModelError
 from gapless.inference import estimates
 from gapless.inference.closed_form import Answers, closed_form
 from gapless.inference.estimates import Estimates
-from gapless.inference.intervals import bootstrap, quantile, rubin, widened
+from gapless.inference.intervals import TWO_SIDED, bootstrap, quantile, rubin, widened, within_ends
 from gapless.inference.pooled import FREE, Pooled, PooledEstimate
-from gapless.inference.precision import TWO_SIDED, interval_within
-from gapless.inference.support import binned, not_measured, reassign_within_bins, required_columns
+from gapless.inference.support import binned, reassign_within_bins, required_columns, unsupported
 from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, Regression
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
@@ -123,7 +122,7 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
         hidden = [few or below for few, below in zip(hidden, hides, strict=True)]
         intervals = _within_ends(asked.compiled, intervals)
     reasons = [
-        _unsupported(model, need) or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
+        unsupported(model, need) or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
         for need, few, width in zip(needs, hidden, intervals.high - intervals.low, strict=True)
     ]
     if isinstance(question, Mean):
@@ -292,7 +291,7 @@ def _within_ends(asked: CompiledQuestion, intervals: _Intervals) -> _Intervals:
     ends = _ends(asked)
     if ends is None:
         return intervals
-    value, low, high = interval_within(intervals.value, (intervals.high - intervals.low) / 2, *ends)
+    value, low, high = within_ends(intervals.value, (intervals.high - intervals.low) / 2, *ends)
     return intervals._replace(value=value, low=low, high=high)
 
 
@@ -351,43 +350,6 @@ def _below_noise(results: Sequence[Estimates]) -> list[bool]:
     known = np.array(rows, dtype=np.float64)
     many = known.mean(axis=0)
     return [bool(few) for few in (many > 0) & (many <= 1.96 * known.std(axis=0, ddof=1))]
-
-
-def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
-    """Return the reason for a missing interval; an empty text if there is an interval."""
-    measurements, names = model.measurements, model.schema.names
-    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
-    lacking = not_measured(needs, measurements.jointly_measured(model.schema))
-    if lacking:
-        described = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
-        tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
-        was, object_form = ("was", "it") if len(described) == 1 else ("were", "them")
-        kept = " in a table that rows of a network keep" if measurements.nodes else ""
-        return Hint(
-            f"not supported by this release: {listing(described)} {was} not measured{kept}; ",
-            Call("AIM", Argument("always", tables)),
-            f" measures {object_form}",
-        )
-    if not measurements.extended and any(column.gaps for column in model.schema.columns):
-        extended = Argument("missing", Call("Extended"))
-        return Hint("not supported by this release: gaps were not measured; ", extended, " measures them")
-    columns = sorted(frozenset().union(*needs))
-    whole = [names[c] for c in binned(model.schema, columns) if model.schema.columns[c].values_size == 1]
-    if whole and (len(columns) > 1 or whole[0] not in model.within_bin_counts):
-        lost = "so relations with other columns were" if len(columns) > 1 else "and where they are in it was"
-        return (
-            f"not supported by this release: all values of {listing(whole)} are in one bin, {lost} not measured; more "
-            "of the budget, or declared bins, would help"
-        )
-    hidden = [
-        names[c] for c in columns if model.schema.columns[c].gaps and measurements.is_below_noise(model.schema, c)
-    ]
-    if hidden:
-        return (
-            f"not supported by this release: noise hides the rows in which {listing(hidden)} "
-            f"{'is' if len(hidden) == 1 else 'are'} observed; more of the budget, or fewer cells, would show them"
-        )
-    return ""
 
 
 def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:

@@ -10,7 +10,7 @@ number of rows by all tables, with noise :math:`\sigma_N`. For numbers f of the 
           \operatorname{Var} S(f) = \sigma^2 \lVert f - \bar f \rVert^2 + \sigma_N^2 \bar f^2
 
 is the best linear estimate of the sum of f over rows: :math:`n - \bar n` and N have independent noise. Where bins were
-learned, the sum of deviations within bins, by the least-squares counts of their cells, is added 
+learned, the sum of deviations within bins, by the least-squares counts of their cells, is added
 (Hay, Rastogi, Miklau, Suciu 2010).
 Shares, means and cumulative shares are ratios of two such sums. To first order, the error of r = S(f) / S(d) is
 
@@ -30,6 +30,8 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.inference.intervals import TWO_SIDED, share_variance, within_ends
+from gapless.inference.support import unsupported
 from gapless.model.marginal import positive_shares
 from gapless.query.numbers import cell_numbers
 from gapless.schema import Column, Integer, Number
@@ -38,8 +40,8 @@ from gapless.synth.fitted import FittedModel
 from gapless.synth.learning import least_squares_counts
 from gapless.types import Floats
 
-TWO_SIDED = 1.959964
 MOSTLY_MISSING = 0.5  # a column that is missing in more rows than this
+NOT_MEASURED = "not supported by this release: there are no released counts of the column"
 MEAN_SIZE = math.sqrt(2 / math.pi)  # mean absolute noise at standard deviation 1
 
 
@@ -76,7 +78,7 @@ class ColumnPrecision:
         total_std: its noise.
         all_rows: the number of rows, counted in this column or not.
         per_person: rows of one person, at most.
-        is_released: whether these counts were released; else they are the model's, and estimates have no interval.
+        unsupported: why estimates have no interval, as `gapless.pool` says it; else empty.
         numbers: the number of each of its finest cells; None if the column has no numbers.
         within: nonnegative counts of these cells, for the distribution within bins; None where it is even.
         levels: where bins were learned, the counts of these cells and of groups of them, the coarsest level first.
@@ -90,7 +92,7 @@ class ColumnPrecision:
     total_std: float
     all_rows: float
     per_person: int = 1
-    is_released: bool = True
+    unsupported: str = ""
     numbers: Floats | None = None
     within: Floats | None = None
     levels: tuple[Floats, ...] = ()
@@ -158,9 +160,10 @@ class ColumnPrecision:
         """Half the 95 % interval of the share of rows in which it is missing; None if that is unknown."""
         if not self.is_measured:
             return None
-        noise = self.noise_std * math.sqrt(len(self.column.gaps)) * (1 - self.missing) / self.rows
-        sampling = math.sqrt(self.missing / self.people) * (1 - self.missing)
-        return TWO_SIDED * math.hypot(noise, sampling)
+        gaps = np.arange(len(self.counts)) >= self.column.size
+        noise = self._noise_of_counts(gaps - self.missing) / self.all_rows if gaps.any() else 0.0
+        people = max(1.0, self.all_rows / self.per_person)
+        return TWO_SIDED * math.hypot(noise, math.sqrt(self.missing * (1 - self.missing) / people))
 
     def share_intervals(self) -> list[Interval] | None:
         r"""Return the share of each cell in the population, with noise and sampling in its interval.
@@ -184,13 +187,15 @@ class ColumnPrecision:
     def ratio(self, part: Floats, whole: Floats, *, is_share: bool = False) -> Ratio:
         """Estimate the ratio of two sums over rows, given what each of the finest observed cells adds to them.
 
+        It is unknown if the column was not measured, or if no cell adds to the denominator.
+
         Args:
             part: what cells add to the numerator.
             whole: what cells add to the denominator.
             is_share: whether it is a share. Its variance is then never 0, as if two rows of either kind were added.
         """
-        if not self.is_measured:
-            return Ratio(math.nan, math.inf, math.inf)
+        if not self.is_measured or not whole.any():
+            return Ratio(math.nan, math.nan, math.nan)
         rows = max(float(self.signed_cells @ whole), self.noise(whole), 1e-9)
         value = float(self.signed_cells @ part) / rows
         error, people = part - value * whole, max(1.0, rows / self.per_person)
@@ -204,9 +209,7 @@ class ColumnPrecision:
     def noise(self, added: Floats) -> float:
         """The standard deviation of the noise in the sum over rows of what each of the finest cells adds."""
         of_bins = np.bincount(self.bins, self._weights * added, self.column.size)
-        cells = np.append(of_bins, np.zeros(len(self.counts) - self.column.size))
-        middle = float(cells.mean())
-        variance = self.noise_std**2 * float(((cells - middle) ** 2).sum()) + (self.total_std * middle) ** 2
+        variance = self._noise_of_counts(np.append(of_bins, np.zeros(len(self.counts) - self.column.size))) ** 2
         if self.levels:
             within = (added - of_bins[self.bins])[: len(self.levels[-1])]
             if np.abs(within).max() > 1e-12 * np.abs(added).max():
@@ -215,6 +218,10 @@ class ColumnPrecision:
                 inverse = least_squares_counts([*zeros, within], self.level_std)
                 variance += self.level_std**2 * max(0.0, float(within @ inverse))
         return math.sqrt(variance)
+
+    def _noise_of_counts(self, added: Floats) -> float:
+        middle = float(added.mean())
+        return math.hypot(self.noise_std * float(np.linalg.norm(added - middle)), self.total_std * middle)
 
     @cached_property
     def signed_cells(self) -> Floats:
@@ -259,24 +266,12 @@ class ColumnPrecision:
 
     @property
     def _has_intervals(self) -> bool:
-        return self.is_released and self.is_measured and not self.is_collapsed
+        return not self.unsupported and self.is_measured and not self.is_collapsed
 
     def _interval(self, found: Ratio, least: float, most: float) -> Interval:
-        value, low, high = interval_within(found.value, found.half, least, most)
+        value, low, high = within_ends(found.value, found.half, least, most)
         gaps = self.missing if self.is_mostly_missing else 0.0
         return Interval(value, (1 - gaps) * low + gaps * least, (1 - gaps) * high + gaps * most)
-
-
-def interval_within(value: Any, half: Any, least: float, most: float) -> Interval:
-    """Return an interval within the least and the largest possible value, around an estimate moved between these."""
-    value = np.clip(value, least, most)
-    return Interval(value, np.maximum(value - half, least), np.minimum(value + half, most))
-
-
-def share_variance(share: Any, one_row: float) -> Any:
-    """Return the variance of a share p: p (1 − p) / n, with p shrunk towards 1/2 by two rows of either kind."""
-    drawn = (share + 2 * one_row) / (1 + 4 * one_row)
-    return drawn * (1 - drawn) * one_row
 
 
 def is_binned(column: Column) -> TypeGuard[BinnedColumn]:
@@ -296,13 +291,15 @@ def precision_of(model: FittedModel, place: int) -> ColumnPrecision:
     has_numbers = isinstance(column, Integer | Number)
     numbers = cell_numbers(model.schema.finest, column.name, None).values if has_numbers else None
     counts, noise_std = (np.zeros(0), math.inf) if known is None else known.column_counts(model.schema, place)
-    is_released = known is not None and math.isfinite(noise_std)
-    if not is_released:
+    has_counts = known is not None and math.isfinite(noise_std)
+    reason = NOT_MEASURED if known is None else unsupported(model, [frozenset({place})])
+    if not has_counts:
         whole = model.marginal_if_known(column.name, gaps="filled" if model.gapped is None else "as-observed")
         counts = model.total * (np.full(column.size, 1 / column.size) if whole is None else whole)
         noise_std = 0.0 if column.size == 1 else model.facts.noise.get(column.name, math.inf)
+        reason = reason or NOT_MEASURED
     total, total_std, all_rows = float(counts.sum()), noise_std * math.sqrt(len(counts)), model.total
-    if known is not None and is_released and known.extended:
+    if known is not None and has_counts and known.extended:
         total, total_std, all_rows = known.total, known.total_std, known.total
     levels, level_std = ((), 0.0) if known is None else known.levels_of(place)
     is_coarse = is_binned(column) and column.values_size < column.finest.values_size
@@ -315,7 +312,7 @@ def precision_of(model: FittedModel, place: int) -> ColumnPrecision:
         total_std,
         all_rows,
         per_person,
-        is_released,
+        reason,
         numbers,
         within,
         levels,

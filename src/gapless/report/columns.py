@@ -13,7 +13,8 @@ from gapless.draw.page import Html, section, table, tag, unbroken
 from gapless.evaluate.marginals import shares
 from gapless.evaluate.usability import SHARE_LIMITS, Usability, grade_of_column, grade_of_mean
 from gapless.evaluate.verdict import MEAN_LIMITS
-from gapless.inference.precision import TWO_SIDED, ColumnPrecision
+from gapless.inference.intervals import TWO_SIDED
+from gapless.inference.precision import ColumnPrecision
 from gapless.synth.fitted import FittedModel
 
 _NOISE = (
@@ -37,7 +38,7 @@ _HIDDEN = (
 
 def noise_section(usability: Usability) -> Html:
     """Return the table of the noise in each column, the noisiest first."""
-    measured = [column for column in usability.columns[:MOST_COLUMNS] if column.is_measured and len(column.shares)]
+    measured = [column for column in usability.columns[:MOST_COLUMNS] if column.is_measured]
     rows = [
         (
             column.column.name,

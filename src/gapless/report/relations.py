@@ -13,7 +13,8 @@ from gapless.draw.scatter import Band, scatter
 from gapless.evaluate.marginals import DENSE_CELLS, association, shares
 from gapless.evaluate.usability import Usability
 from gapless.inference.associations import PairPrecision
-from gapless.inference.precision import TWO_SIDED, ColumnPrecision
+from gapless.inference.intervals import TWO_SIDED
+from gapless.inference.precision import ColumnPrecision
 from gapless.schema import Integer, Number
 from gapless.text import plural
 from gapless.types import Floats

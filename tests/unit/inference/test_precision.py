@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.inference.precision import ColumnPrecision, interval_within
+from gapless.inference.intervals import within_ends
+from gapless.inference.precision import ColumnPrecision
 from gapless.schema import Categorical, Integer
 
 LEVELS = ColumnPrecision(Categorical("x", ["a", "b"]), np.array([300.0, 700.0]), 10.0, 1000.0, 10 * 2**0.5, 1000.0)
@@ -88,14 +89,14 @@ def test_a_column_that_is_mostly_missing_is_widened_to_what_holds_for_any_missin
 
 
 def test_an_interval_is_around_the_estimate_within_its_range():
-    assert interval_within(-0.1, 0.05, 0.0, 1.0) == (0.0, 0.0, 0.05)
-    assert interval_within(0.5, 0.7, 0.0, 1.0) == (0.5, 0.0, 1.0)
+    assert within_ends(-0.1, 0.05, 0.0, 1.0) == (0.0, 0.0, 0.05)
+    assert within_ends(0.5, 0.7, 0.0, 1.0) == (0.5, 0.0, 1.0)
 
 
 def test_a_column_that_is_lost_or_was_not_measured_has_no_interval():
     unknown = replace(NUMBERS, noise_std=np.inf)
     assert (unknown.share_intervals(), unknown.mean_interval(), unknown.missing_half) == (None, None, None)
-    drawn = replace(NUMBERS, is_released=False)
+    drawn = replace(NUMBERS, unsupported="no counts")
     assert (drawn.share_intervals(), drawn.mean_interval()) == (None, None)
     line = Integer("x", bounds=(0, 99), bins=1)
     collapsed = replace(NUMBERS, column=line, counts=np.array([1000.0]), numbers=np.arange(100.0))
