@@ -110,11 +110,11 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
     if released is None or asked.compiled is None:
         names, needs, intervals, hidden = _from_copies(copies, asked)
     else:
-        names, needs, intervals, hidden = _from_counts(released, model, asked.compiled)
+        names, needs, intervals, hidden = _from_counts(released, model, asked.compiled, question)
     if isinstance(question, Quantile):
         names, intervals = _quantiles(question, model, intervals)
         many = len(needs) // len(names)
-        needs, hidden = [sum(some, []) for some in _parts(needs, many)], hidden[::many]
+        needs, hidden = [[c for need in some for c in need] for some in _parts(needs, many)], hidden[::many]
     used = frozenset().union(*(columns for need in needs for columns in need))
     notes = _notes(model, used)
     if asked.compiled is not None:
@@ -154,11 +154,11 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
 _Found: TypeAlias = tuple[tuple[str, ...], list[list[frozenset[int]]], "_Intervals", list[bool]]
 
 
-def _from_counts(released: Answers, model: FittedModel, asked: CompiledQuestion) -> _Found:
+def _from_counts(released: Answers, model: FittedModel, asked: CompiledQuestion, question: Any) -> _Found:
     """Return names, needed columns, intervals, and whether noise hides the rows: from counts, in closed form."""
     values, halves, sampling, hidden = released
     names = tuple(", ".join(names) for names in asked.groups or [()])
-    needs = [estimates.needed_together(asked.question, model.schema)] * len(values)
+    needs = [estimates.needed_together(question, model.schema)] * len(values)
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = halves / (TWO_SIDED * sampling)
     return names, needs, _Intervals(values, values - halves, values + halves, noise, np.ones(len(values))), hidden

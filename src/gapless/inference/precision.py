@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,7 +160,7 @@ class ColumnPrecision:
         """Half the 95 % interval of the share of rows in which it is missing; None if that is unknown."""
         if not self.is_measured:
             return None
-        gaps = np.arange(len(self.counts)) >= self.column.size
+        gaps = (np.arange(len(self.counts)) >= self.column.size).astype(np.float64)
         noise = self._noise_of_counts(gaps - self.missing) / self.all_rows if gaps.any() else 0.0
         people = max(1.0, self.all_rows / self.per_person)
         return TWO_SIDED * math.hypot(noise, math.sqrt(self.missing * (1 - self.missing) / people))
@@ -213,7 +213,7 @@ class ColumnPrecision:
         if self.levels:
             within = (added - of_bins[self.bins])[: len(self.levels[-1])]
             if np.abs(within).max() > 1e-12 * np.abs(added).max():
-                # With deviations d the variance is σ² d′(X′X)⁻¹d. The estimate from 0, but d as finest counts, is (X′X)⁻¹d.
+                # The variance is σ² d′(X′X)⁻¹d. The estimate from counts of 0, but d as the finest, is (X′X)⁻¹d.
                 zeros = (np.zeros(len(level)) for level in self.levels[:-1])
                 inverse = least_squares_counts([*zeros, within], self.level_std)
                 variance += self.level_std**2 * max(0.0, float(within @ inverse))

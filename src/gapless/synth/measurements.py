@@ -271,7 +271,7 @@ class Measurements:
         return np.asarray(means + np.bincount(bins, deviations, many) / rows)
 
     def levels_of(self, column: int) -> tuple[tuple[Floats, ...], float]:
-        """Return the counts of each level of a column's bin hierarchy, and their noise; none if no bins were learned."""
+        """Return the counts of each level of a column's bin hierarchy, if its bins were learned, and their noise."""
         levels, noise_std = self._hierarchies.get(column, ([], 0.0))
         return tuple(levels), noise_std
 
