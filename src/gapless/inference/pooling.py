@@ -16,8 +16,8 @@ from gapless.inference.closed_form import Answers, closed_form
 from gapless.inference.estimates import Estimates
 from gapless.inference.intervals import TWO_SIDED, bootstrap, quantile, rubin, widened, within_ends
 from gapless.inference.pooled import FREE, Pooled, PooledEstimate
-from gapless.inference.support import binned, reassign_within_bins, required_columns, unsupported
-from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, Regression
+from gapless.inference.support import binned, reassign_within_bins, required_columns, unsupported, varies_inside_bins
+from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, RankCorrelation, Regression
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
 from gapless.query.parsing import AnyQuestion
@@ -122,7 +122,9 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
         hidden = [few or below for few, below in zip(hidden, hides, strict=True)]
         intervals = _within_ends(asked.compiled, intervals)
     reasons = [
-        unsupported(model, need) or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
+        unsupported(model, need)
+        or ("" if released else _inside_bins(copies, question, need))
+        or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
         for need, few, width in zip(needs, hidden, intervals.high - intervals.low, strict=True)
     ]
     if isinstance(question, Mean):
@@ -179,6 +181,23 @@ def _from_copies(copies: Copies, asked: _Asked) -> _Found:
     averaged = estimates.bin_mean_column(asked.question)
     intervals = _intervals(copies, results, asked.ask, used, averaged, is_relation=is_relation)
     return names, needs, intervals, _below_noise(results)
+
+
+def _inside_bins(copies: Copies, question: Any, need: Sequence[frozenset[int]]) -> str:
+    """Return the reason why a relation of numbers has no interval if values inside single bins decide it."""
+    if not (question is None or isinstance(question, Correlation | Regression)) or isinstance(
+        question, RankCorrelation
+    ):
+        return ""
+    names = copies.model.schema.names
+    rows = copies.smooth_cells_sample or copies.reference_sample
+    found = [names[c] for c in varies_inside_bins(rows, frozenset().union(*need))]
+    if not found:
+        return ""
+    return (
+        f"not supported by this release: most of what {listing(found)} vary is inside one bin of each, and how they go "
+        f"together there was not measured; {RankCorrelation(*found)}, or narrower bounds, would be supported"
+    )
 
 
 def _needs(copies: Copies, asked: _Asked, first: Estimates) -> list[list[frozenset[int]]]:

@@ -155,6 +155,31 @@ def unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
     return ""
 
 
+MOST_INSIDE = 0.2  # of what dependence inside one bin of each column could add to a correlation
+
+
+def varies_inside_bins(table: Table, columns: Iterable[int]) -> list[int]:
+    r"""Return the two columns whose relation is mostly a matter of values inside two bins; none if there are none.
+
+    With :math:`\eta` the share of a column's variance that is inside one bin, dependence inside two bins changes the
+    correlation of two columns by at most :math:`\sqrt{\eta_1 \eta_2}` (Cauchy, Schwarz). In long tails this is large:
+    the last bin holds much of the variance, and no release shows how two columns go together in it.
+    """
+    shares = {c: _share_inside(table, c) for c in binned(table.schema, columns)}
+    most = sorted(shares, key=lambda c: shares[c])[-2:]
+    return sorted(most) if len(most) == 2 and np.sqrt(np.prod([shares[c] for c in most])) > MOST_INSIDE else []
+
+
+def _share_inside(table: Table, column: int) -> float:
+    """Return the largest share of the variance of a binned column's values that is inside one bin."""
+    values, codes, bins = table.numeric_values(column), table.codes[column], table.schema.columns[column].values_size
+    assert values is not None  # noqa: S101 for mypy: the column is numeric
+    values, codes = values[codes < bins].astype(np.float64), codes[codes < bins].astype(np.int64)
+    means = np.bincount(codes, values, bins) / np.maximum(np.bincount(codes, minlength=bins), 1)
+    inside = np.bincount(codes, np.square(values - means[codes]), bins)
+    return float(inside.max() / max(len(values) * values.var(), np.finfo(float).tiny)) if len(values) else 0.0
+
+
 SWEEPS = 4  # of backfitting
 SHRINK = 20.0  # rows: the effect of a cell with this many rows is halved
 LEAST = 0.01  # least residual variance of scores given other cells, as a share of their variance

@@ -16,6 +16,7 @@ from gapless.inference.intervals import bootstrap, rubin, widened
 from gapless.inference.pooled import GAPS_LEGEND, NOISE_LEGEND
 from gapless.inference.pooling import _Intervals
 from gapless.inference.support import reassign_within_bins, required_columns
+from gapless.query import Correlation, RankCorrelation
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth.learning import least_squares_counts
 from gapless.testing.audit import private
@@ -581,6 +582,26 @@ def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):
     note_start = "Dependence within the bins of age was not measured"
     assert any(note_start in note for note in gl.pool(copies, gl.Mean("age", by="sex")).notes)
     assert not any("within bins" in note for note in gl.pool(copies, gl.Mean("age")).notes)
+
+
+def test_a_relation_inside_two_last_bins_has_no_interval_but_that_of_ranks_has(tmp_path):
+    """Half of the variance is inside the last bin of each column, where nothing was measured together."""
+    rng = np.random.default_rng(5)
+    area = np.minimum(5 * np.exp(1.3 * rng.normal(size=4000)), 1000)
+    schema = Schema("farms", [gl.Number(name, bounds=(0, 1000), edges=(0, 5, 10, 1000)) for name in ("area", "aid")])
+    table = private(pl.DataFrame({"area": area, "aid": area}), schema, tmp_path, budget=gl.Budget(3.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(3, seed=1)
+    asked = [Correlation("area", "aid"), lambda rows: smf.ols("aid ~ area", rows.to_pandas()).fit()]
+    asked += [RankCorrelation("area", "aid"), gl.Mean("area"), gl.Mean("aid", by="area")]
+    pearson, slope, ranks, mean, groups = gl.pool(copies, asked)
+    for refused in (pearson.estimates[0], slope["area"]):
+        assert refused.interval is None
+        assert "inside one bin of each" in refused.unsupported
+        assert "spearman(aid, area), or narrower bounds" in refused.unsupported.replace("area, aid", "aid, area")
+    assert ranks.estimates[0].interval
+    assert mean.estimates[0].interval
+    assert groups.estimates[0].interval
 
 
 def test_a_question_without_rows_has_no_estimate(copies):
