@@ -21,8 +21,11 @@ For other pairs let :math:`W_a` map the features of a to uncorrelated scores of 
 :math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
 their variances v are known:
 
-.. math:: \hat\phi^2 = \sum (G^2 - v), \qquad \operatorname{se}^2(\hat\phi^2) = \sum (2 v^2 + 4 v G^2),
-          \qquad V = \sqrt{\hat\phi^2 / \min(\dim a, \dim b)}.
+.. math:: \hat\phi^2 = \sum (G^2 - v), \qquad \operatorname{se}^2(\hat\phi^2) = 2 \sum v^2 + 4 \bar v \phi^2,
+          \qquad V = \sqrt{\hat\phi^2 / \min(\dim a, \dim b)}
+
+with the mean :math:`\bar v` of v, weighted by :math:`G^2`. The upper end of the interval is the largest :math:`\phi^2`
+whose distance from the estimate is at most 1.96 of its standard errors (Wilson 1927).
 
 Directions of features in which noise exceeds everything that could be there are left out: cells that noise hides. With
 several rows of one person, n counts persons. Estimates are those of the rows in which both columns are observed.
@@ -350,18 +353,19 @@ def _association(
     if first.ranks is not None and second.ranks is not None:
         found = _spearman(joint, kappa, people, first.score, second.score)
         bias = abs(found.estimate) * (1 - math.sqrt(first.of_ranks * second.of_ranks))
-        std = float(widened(np.array([TWO_SIDED * found.std]), np.array([bias]))[0]) / TWO_SIDED
-        return SPEARMAN, _Association(found.estimate, std)
+        half = widened(np.array([TWO_SIDED * math.sqrt(found.variance)]), np.array([bias]))
+        return SPEARMAN, _Association(found.estimate, float(half[0] / TWO_SIDED) ** 2)
     return CRAMER, _cramer(joint, kappa, people, whiten) if min(map(len, whiten)) else _UNKNOWN_V
 
 
 @dataclass(frozen=True, slots=True)
 class _Association:
-    """An estimate with its standard error; of Cramér's V the square, times `dims`, is estimated."""
+    """An estimate and its variance. Of Cramér's V the square times `dims` is estimated; its variance grows."""
 
     estimate: float
-    std: float
+    variance: float  # of a square: if its true value is 0
     dims: int = 0  # 0 for a rank correlation
+    slope: float = 0.0  # by which the variance of a square grows with its true value
 
     def _convert(self, estimate: float) -> float:
         if not self.dims:
@@ -373,8 +377,13 @@ class _Association:
         return self._convert(self.estimate)
 
     def interval(self, quantile: float) -> tuple[float, float]:
-        low, high = (self._convert(self.estimate + sign * quantile * self.std) for sign in (-1, 1))
-        return low, high
+        """Return the ends of the interval. The upper one is where the estimate is as far below as the noise there allows.
+
+        The lower one uses the larger noise at the estimate, since sums of squares have a long upper tail.
+        """
+        half = quantile * math.sqrt(self.variance + self.slope * max(0.0, self.estimate))
+        shift = quantile**2 * self.slope / 2
+        return self._convert(self.estimate - half), self._convert(self.estimate + shift + math.hypot(shift, half))
 
 
 _UNKNOWN_V = _Association(0.0, math.inf, 1)
@@ -385,16 +394,16 @@ def _spearman(joint: Floats, kappa: float, people: float, first: Floats | None, 
         return _Association(0.0, math.inf)
     value = float(np.clip(first @ joint @ second, -1.0, 1.0))
     noise = kappa * float(np.linalg.norm(first) * np.linalg.norm(second))
-    return _Association(value, math.hypot(noise, (1 - value**2) / math.sqrt(people)))
+    return _Association(value, noise**2 + (1 - value**2) ** 2 / people)
 
 
 def _cramer(joint: Floats, kappa: float, people: float, whiten: Sequence[Floats]) -> _Association:
     squares = (whiten[0] @ joint @ whiten[1].T) ** 2
     variances = kappa**2 * np.outer((whiten[0] ** 2).sum(axis=1), (whiten[1] ** 2).sum(axis=1)) + 1 / people
     # The squares hold noise too, so that their excess over it estimates those without.
-    of_relation = max(0.0, float((variances * (squares - variances)).sum()))
-    std = math.sqrt(2 * float((variances**2).sum()) + 4 * of_relation)
-    return _Association(float((squares - variances).sum()), std, min(len(whiten[0]), len(whiten[1])))
+    excess, at_zero = float((squares - variances).sum()), 2 * float((variances**2).sum())
+    typical = float((variances * squares).sum() / squares.sum())
+    return _Association(excess, at_zero, min(len(whiten[0]), len(whiten[1])), 4 * typical)
 
 
 def _group_means(column: Column, averaged: _Features, kappa: float, groups: int, reach: float) -> float | None:
