@@ -377,8 +377,9 @@ class _Association:
         return self._convert(self.estimate)
 
     def interval(self, quantile: float) -> tuple[float, float]:
-        """Return the ends of the interval. The upper one is where the estimate is as far below as the noise there allows.
+        """Return the ends of the interval.
 
+        The upper one is the largest value that is as far from the estimate as the noise at this value allows.
         The lower one uses the larger noise at the estimate, since sums of squares have a long upper tail.
         """
         half = quantile * math.sqrt(self.variance + self.slope * max(0.0, self.estimate))
