@@ -189,7 +189,7 @@ class _Judgement:
         pairs = [self._grade_of_pair(pair) for pair in self.pairs]
         if not grades:
             return "cannot tell"
-        if _share(grades, "poor") >= MOSTLY_NOISE:
+        if _share([grade_of_column(column) for column in self.varying], "poor") >= MOSTLY_NOISE:
             return "mostly noise"
         if _share(grades, "good") < MOSTLY_NOISE and pairs and _share(pairs, "poor") >= MOSTLY_NOISE:
             return "mostly noise"

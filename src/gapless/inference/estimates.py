@@ -226,14 +226,16 @@ def quantile_bounds(q: float, shares: Floats, half: Floats) -> QuantileBounds:
     """Return a quantile and its interval from shares of rows at or below each number, with half-widths.
 
     The interval has every number that is compatible with the intervals of shares: q may be between the share below the
-    number and the share up to it.
+    number and the share up to it. Where noise makes shares fall, the quantile is that of shares midway between the
+    largest up to a number and the smallest from it on.
 
     >>> quantile_bounds(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
     QuantileBounds(place=1, low=1, high=2)
     """
     last = len(shares) - 1
     upper, lower = np.append((shares + half)[:last], 1.0), np.append(0.0, (shares - half)[:last])
-    place = int(np.argmax(np.append(shares[:last], 1.0) >= q))
+    rising = (np.maximum.accumulate(shares) + np.minimum.accumulate(shares[::-1])[::-1]) / 2
+    place = int(np.argmax(np.append(rising[:last], 1.0) >= q))
     low, high = int(np.argmax(upper >= q)), last - int(np.argmax(lower[::-1] <= q))
     return QuantileBounds(place, min(low, place), max(high, place))
 

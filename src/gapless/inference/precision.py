@@ -259,10 +259,10 @@ class ColumnPrecision:
         return shares[self.bins] * self._shares_in_bins(self.within)
 
     def _shares_in_bins(self, counts: Floats | None) -> Floats:
-        inside = np.ones(len(self.bins))
+        likely = np.ones(len(self.bins))
         if counts is not None:
-            inside[: len(counts)] = counts + 1e-9  # cells of an empty bin are equally likely
-        return np.asarray(inside / np.bincount(self.bins, inside)[self.bins])
+            likely[: len(counts)] = counts + 1e-9  # cells of an empty bin are equally likely
+        return np.asarray(likely / np.bincount(self.bins, likely)[self.bins])
 
     @property
     def _has_intervals(self) -> bool:
@@ -291,15 +291,15 @@ def precision_of(model: FittedModel, place: int) -> ColumnPrecision:
     has_numbers = isinstance(column, Integer | Number)
     numbers = cell_numbers(model.schema.finest, column.name, None).values if has_numbers else None
     counts, noise_std = (np.zeros(0), math.inf) if known is None else known.column_counts(model.schema, place)
-    has_counts = known is not None and math.isfinite(noise_std)
     reason = NOT_MEASURED if known is None else unsupported(model, [frozenset({place})])
-    if not has_counts:
+    if known is not None and len(counts) == 1:  # every row is in the only cell, so no table counts it
+        counts, noise_std = np.array([model.total]), 0.0
+    if not math.isfinite(noise_std):
         whole = model.marginal_if_known(column.name, gaps="filled" if model.gapped is None else "as-observed")
         counts = model.total * (np.full(column.size, 1 / column.size) if whole is None else whole)
-        noise_std = 0.0 if column.size == 1 else model.facts.noise.get(column.name, math.inf)
-        reason = reason or NOT_MEASURED
+        noise_std, reason = model.facts.noise.get(column.name, math.inf), reason or NOT_MEASURED
     total, total_std, all_rows = float(counts.sum()), noise_std * math.sqrt(len(counts)), model.total
-    if known is not None and has_counts and known.extended:
+    if known is not None and known.extended:
         total, total_std, all_rows = known.total, known.total_std, known.total
     levels, level_std = ((), 0.0) if known is None else known.levels_of(place)
     is_coarse = is_binned(column) and column.values_size < column.finest.values_size

@@ -138,7 +138,13 @@ class Measurements:
                 found.add(frozenset(c for c, size in axes if size == sizes[c]))
         found |= {frozenset(product.columns) for product in self.products}
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # jointly known with every set
-        return [columns | constant for columns in found if not any(columns < other for other in found)]
+        ordered = sorted(found, key=len, reverse=True)
+        largest = {length: place for place, length in reversed(list(enumerate(map(len, ordered))))}
+        return [
+            columns | constant
+            for columns in ordered
+            if not any(columns < larger for larger in ordered[: largest[len(columns)]])
+        ]
 
     def column_counts(self, schema: Schema, column: int, among: Iterable[int] = ()) -> tuple[Floats, float]:
         """Estimate the signed counts of a column's cells, and the standard deviation of their noise.
