@@ -200,7 +200,7 @@ def test_what_has_no_interval_is_usable_with_care_at_best(tmp_path):
     model = fitted(large(30_000), schema, tmp_path, gl.MST(missing=gl.Observed()), budget=gl.Budget(10.0, 1e-6))
     assert usability(model).usable_for == ()
     assert "single columns (a, b, n)" in usability(model).with_care
-    assert "No intervals, so usable with care at best: a, b and n." in usability(model).reasons
+    assert "No intervals, so usable with care at best: a, b, n." in usability(model).reasons
     for estimate in gl.pool(model.copies(2), gl.query.CrossTable("a")).estimates:
         assert estimate.interval is None
 
