@@ -39,7 +39,8 @@ def main() -> None:
     truth = pl.read_csv((folder / "nhanes.csv.gz").read_bytes(), infer_schema=False)
     schema = gl.Schema.from_toml((folder / "nhanes.toml").read_text(encoding="utf-8"))
     print(f"table: {correlation(truth):.2f}")
-    found, spreads = [], {}
+    found: list[float] = []
+    spreads: dict[str, list[float]] = {}
     for seed in range(asked.runs):
         with tempfile.TemporaryDirectory() as place, fixed_noise(seed):
             ledger, budget = Path(place) / "a.ledger", gl.Budget(1.0, 1e-6)
@@ -47,13 +48,14 @@ def main() -> None:
             model = gl.synth.METHODS[asked.method]().fit(table, spend="80%")
         rows = model.sample(seed=seed)
         found.append(correlation(rows.to_polars()))
-        comparison = compare(truth, rows, schema=schema)
+        comparison = compare(truth, rows, schema=schema, model=model)
         for difference in comparison.differences:
             if difference.measure == SPREAD:
                 spreads.setdefault(difference.columns[0], []).append(difference.error)
         print(f"run {seed}, {model.method}: {found[-1]:.2f}")
         for grade in ("fair", "poor"):
-            print(f"  {grade}: {'; '.join(getattr(comparison.verdict, grade)) or 'nothing'}", flush=True)
+            print(f"  {grade}: {'; '.join(getattr(comparison.verdict, grade)) or 'nothing'}")
+        print("  " + " ".join(comparison.verdict.remarks), flush=True)
     print(f"mean {np.mean(found):.2f}, from {min(found):.2f} to {max(found):.2f}")
     for column, errors in spreads.items():
         print(f"standard deviation of {column}: off by {np.mean(errors):.1%}, at most {max(errors):.1%}")

@@ -145,7 +145,7 @@ svg text.on-hot { fill: var(--on-hot); } .hole { fill: var(--card); stroke: var(
 .verdict > .wide { margin-bottom: .6rem; } .verdict ol { margin: .3rem 0 .8rem; padding-left: 1.5rem; }
 .verdict ul { margin: .15rem 0 0; padding-left: 1.1rem; } .verdict b { color: var(--of); }
 li { max-width: 48rem; margin: .15rem 0; overflow-wrap: anywhere; }
-h3, .wide td:first-child { overflow-wrap: anywhere; }
+h3, .wide td:first-child { overflow-wrap: anywhere; } .wide td:first-child { min-width: 9.5rem; }
 .wide > ul { margin: 0; padding-left: 1.1rem; } .head .mark + .mark { margin-left: .25rem; }
 details { margin: .4rem 0; } summary { cursor: pointer; color: var(--soft); }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }

@@ -240,13 +240,28 @@ def describe_difference(difference: Difference, kinds: Mapping[str, str]) -> str
 
     >>> describe_difference(Difference(("votes",), "median", 30.0, 8003.0, 0.48, 0.0), {"votes": "integer"})
     'votes: median 30 in the truth, 8,003 in the compared table.'
+    >>> describe_difference(Difference(("bmi",), "mean", 30.0, 31.0, 0.14, 0.0, noise=0.2), {"bmi": "number"})
+    'bmi: mean 30 in the truth, 31 in the compared table. Noise of the release: ± 0.20 standard deviations.'
     """
     kind = kinds[difference.columns[0]]
     name, measure = " × ".join(difference.columns), f" {difference.measure}"
     if difference.cell is not None:
         name, measure = f"{name} = {difference.cell}", ""
     truth, other = (format_number(value, difference.measure, kind) for value in (difference.truth, difference.other))
-    return f"{name}:{measure} {truth} in the truth, {other} in the compared table."
+    noise = "" if difference.noise is None else f" Noise of the release: {_format_noise(difference)}."
+    return f"{name}:{measure} {truth} in the truth, {other} in the compared table.{noise}"
+
+
+def _format_noise(difference: Difference) -> str:
+    noise = difference.noise or 0.0
+    topic = _TOPIC_OF[difference.measure].name
+    if topic in ("shares of single values", "shares of gaps"):
+        return f"± {100 * noise:.1f} points"
+    if topic == "medians and quantiles":
+        return f"± {100 * noise:.0f} ranks of 100"
+    if topic == "standard deviations":
+        return f"± {100 * noise:.0f}%"
+    return f"± {noise:.2f} standard deviations" if topic == "means" else f"± {noise:.2f}"
 
 
 def format_number(value: float | None, measure: str, kind: str) -> str:
@@ -273,3 +288,11 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         yield "Only noisy counts of cells were compared, not means, quantiles and correlations of values."
     elif 0 < min(comparison.rows) < _FEW_ROWS:
         yield f"With {plural(min(comparison.rows), 'row')} much is chance: only large differences are listed."
+    bad = [difference for difference in comparison.differences if grade_of_difference(difference) in ("fair", "poor")]
+    if bad and any(difference.noise is not None for difference in bad):
+        explained = sum(difference.noise is not None and difference.error <= difference.noise for difference in bad)
+        which = "all" if explained == len(bad) else f"{explained} of"
+        yield (
+            f"The noise of the release is large enough to explain {which} "
+            f"{plural(len(bad), 'fair or poor difference')}. Less noise needs a larger ε, more rows or fewer columns."
+        )
