@@ -54,7 +54,9 @@ def with_noise(differences: Iterable[Difference], model: FittedModel) -> tuple[D
         if std is None:
             return None
         error = simultaneous * std
-        return error / (1 + error) if difference.measure == SPREAD else error  # a share of the larger one
+        if difference.measure == SPREAD:
+            return error / (1 + error)  # a share of the larger one
+        return error if difference.measure == MEAN else min(1.0, error)
 
     return tuple(replace(difference, noise=noise(difference)) for difference in differences)
 

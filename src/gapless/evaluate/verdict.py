@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LEADS: Mapping[Grade, str] = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
 BY_CHANCE = 4.0  # a difference below this multiple of a second sample's, three of its stds, counts as chance
-SCORE_BY_CHANCE = 2.0  # the same for a mean of many differences
+SCORE_BY_CHANCE = 2.0  # the same for a mean of many differences, up to the limit for good above a second sample's
 WORST = 5
 GAPS, CRAMER = "share of gaps", "Cramér's V"
 STRONG = 0.3  # an association in the truth above this is a strong relation
@@ -134,8 +134,8 @@ def grade_of_score(score: Score) -> Grade | None:
     """Return the grade of a score; None if it has no limits or no value."""
     if score.value is None or score.name not in SCORES:
         return None
-    error = abs(score.value - (score.best or 0.0))
-    return grade_of(error, SCORES[score.name][1], by_chance=SCORE_BY_CHANCE * (score.second_sample or 0.0))
+    error, chance, limits = abs(score.value - (score.best or 0.0)), score.second_sample or 0.0, SCORES[score.name][1]
+    return grade_of(error, limits, by_chance=min(SCORE_BY_CHANCE * chance, chance + limits.good))
 
 
 def verdict(comparison: Comparison) -> Verdict:
