@@ -72,7 +72,7 @@ def test_the_page_of_the_demo_gives_the_reason_for_each_fair_or_poor_difference(
     assert all(difference.error <= difference.noise for difference in bad)
     page = comparison_page(demo)
     assert f"explain {len(bad)} of {len(bad)} fair or poor difference" in page
-    assert page.count("Noise of the release: ± ") == len(demo.verdict.worst) > 0
+    assert page.count("Noise of the release: ±\N{NO-BREAK SPACE}") == len(demo.verdict.worst) > 0
 
 
 def test_errors_larger_than_noise_are_not_explained(demo):
