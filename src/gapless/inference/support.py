@@ -38,9 +38,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import Table
+from gapless.errors import Argument, Call, Hint
 from gapless.inference.estimates import Estimates
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
+from gapless.synth.fitted import FittedModel
+from gapless.text import listing
 from gapless.types import Floats, Integers
 
 Estimator = Callable[[Table], Estimates]
@@ -113,6 +116,43 @@ def not_measured(needs: Iterable[frozenset[int]], together: Sequence[frozenset[i
     """Return the largest sets of columns that were not measured in one table."""
     lacking = {need for need in needs if need and not any(need <= columns for columns in together)}
     return [need for need in sorted(lacking, key=sorted) if not any(need < other for other in lacking)]
+
+
+def unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
+    """Return the reason for a missing interval; an empty text if there is an interval."""
+    measurements, names = model.measurements, model.schema.names
+    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
+    lacking = not_measured(needs, measurements.jointly_measured(model.schema))
+    if lacking:
+        described = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
+        tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
+        was, object_form = ("was", "it") if len(described) == 1 else ("were", "them")
+        kept = " in a table that rows of a network keep" if measurements.nodes else ""
+        return Hint(
+            f"not supported by this release: {listing(described)} {was} not measured{kept}; ",
+            Call("AIM", Argument("always", tables)),
+            f" measures {object_form}",
+        )
+    if not measurements.extended and any(column.gaps for column in model.schema.columns):
+        extended = Argument("missing", Call("Extended"))
+        return Hint("not supported by this release: gaps were not measured; ", extended, " measures them")
+    columns = sorted(frozenset().union(*needs))
+    whole = [names[c] for c in binned(model.schema, columns) if model.schema.columns[c].values_size == 1]
+    if whole and (len(columns) > 1 or whole[0] not in model.within_bin_counts):
+        lost = "so relations with other columns were" if len(columns) > 1 else "and where they are in it was"
+        return (
+            f"not supported by this release: all values of {listing(whole)} are in one bin, {lost} not measured; more "
+            "of the budget, or declared bins, would help"
+        )
+    hidden = [
+        names[c] for c in columns if model.schema.columns[c].gaps and measurements.is_below_noise(model.schema, c)
+    ]
+    if hidden:
+        return (
+            f"not supported by this release: noise hides the rows in which {listing(hidden)} "
+            f"{'is' if len(hidden) == 1 else 'are'} observed; more of the budget, or fewer cells, would show them"
+        )
+    return ""
 
 
 SWEEPS = 4  # of backfitting

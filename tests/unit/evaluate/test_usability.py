@@ -14,12 +14,10 @@ from gapless.evaluate.usability import (
     SHARE_LIMITS,
     grade_of_column,
     grade_of_mean,
-    grade_of_pair,
     mostly_missing_sentence,
     usability,
 )
-from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS
-from gapless.inference.associations import PairPrecision
+from gapless.evaluate.verdict import MEAN_LIMITS
 from gapless.inference.precision import ColumnPrecision
 from gapless.schema import Categorical, Integer, Number, Schema
 from gapless.testing import fixed_noise
@@ -177,10 +175,7 @@ def test_a_column_that_is_mostly_missing_is_named_and_its_intervals_are_widened(
     assert all(high - low < 0.1 for _, low, high in judged.columns[0].share_intervals())
 
 
-COLUMN = ColumnPrecision(Categorical("x", ["a", "b"]), 1000.0, 1000.0, 0.0, np.array([0.5, 0.5]), 1.0)
-PAIR = PairPrecision(
-    columns=(0, 1), measure="Cramér's V", value=0.5, low=0.4, high=0.6, half=0.1, distance=0.1, group_means=(None, None)
-)
+COLUMN = ColumnPrecision(Categorical("x", ["a", "b"]), np.array([500.0, 500.0]), 1.0, 1000.0, 2**0.5, 1000.0)
 
 
 @pytest.mark.parametrize(("limit", "better", "worse"), [("good", "good", "fair"), ("poor", "fair", "poor")])
@@ -188,9 +183,7 @@ def test_each_limit_divides_two_grades(limit, better, worse):
     noise_std = getattr(SHARE_LIMITS, limit) * 1000 / (np.sqrt(2 / np.pi) / 2 * np.sqrt(2))
     found = [grade_of_column(replace(COLUMN, noise_std=noise_std * times)) for times in (0.999, 1.001)]
     assert found == [better, worse]
-    halves = (getattr(CORRELATION_LIMITS, limit) * times for times in (0.999, 1.001))
-    assert [grade_of_pair(replace(PAIR, half=half)) for half in halves] == [better, worse]
-    numbers = replace(COLUMN, column=Integer("x", bounds=(0, 1)), middles=np.array([0.0, 1.0]))
+    numbers = replace(COLUMN, column=Integer("x", bounds=(0, 1)), numbers=np.array([0.0, 1.0]))
     std = getattr(MEAN_LIMITS, limit) / 1.959964 * 0.5 * 1000 / np.sqrt(0.5)
     found = [grade_of_mean(replace(numbers, noise_std=std * times)) for times in (0.999, 1.001)]
     assert found == [better, worse]
