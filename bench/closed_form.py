@@ -46,7 +46,7 @@ def relation(whole, pair, measure):
         codes = [whole.codes[c].astype(float) if v is None else v for c, v in zip(pair, values, strict=True)]
         seen = np.logical_and(*(whole.codes[c] < whole.schema.columns[c].size for c in pair))
         return np.corrcoef(*(rankdata(c[seen]) for c in codes))[0, 1]
-    return association(shares(whole, pair), [whole.schema.columns[c] for c in pair])
+    return association(shares(whole, pair), tuple(whole.schema.columns[c] for c in pair))
 
 
 def questions(frame, columns):
@@ -79,7 +79,8 @@ def hold_relations(held, pairs, whole, truths):
 def measure(table, method, rows, samples):
     frame, columns, *_ = table
     frame, schema = with_gaps(frame, columns), Schema("population", columns)
-    asked, held, truths = list(questions(frame, columns)), defaultdict(list), {}
+    asked, held = list(questions(frame, columns)), defaultdict(list)
+    truths: dict[tuple[int, int], float] = {}
     for number in range(samples):
         drawn = frame[np.random.default_rng([number, 7]).integers(frame.height, size=rows)]
         model = fitted(drawn, schema, METHODS[method](), 1.0)

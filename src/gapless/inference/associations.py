@@ -275,7 +275,7 @@ def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, in
         sums = [marginalize(table.counts, table.columns, pair) for table in tables]
         precisions = [s.size / table.counts.size / table.noise_std**2 for s, table in zip(sums, tables, strict=True)]
         counts = sum(s * p for s, p in zip(sums, precisions, strict=True)) / sum(precisions)
-        seen = _Joint.of(counts, (observed[pair[0]], observed[pair[1]]), sum(precisions) ** -0.5)
+        seen = _Joint.of(np.asarray(counts), (observed[pair[0]], observed[pair[1]]), sum(precisions) ** -0.5)
         found[pair] = seen._replace(rows=max(1.0, float(seen.counts.sum())))
     for number, product in enumerate(known.products):
         a, b = product.columns
@@ -377,8 +377,9 @@ class _Association:
         return self._convert(self.estimate)
 
     def interval(self, quantile: float) -> tuple[float, float]:
-        """Return the ends of the interval. The upper one is where the estimate is as far below as the noise there allows.
+        """Return the ends of the interval.
 
+        The upper one is the largest value that is as far from the estimate as the noise at this value allows.
         The lower one uses the larger noise at the estimate, since sums of squares have a long upper tail.
         """
         half = quantile * math.sqrt(self.variance + self.slope * max(0.0, self.estimate))

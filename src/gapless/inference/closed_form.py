@@ -64,15 +64,12 @@ def _rank_correlation(model: FittedModel, names: tuple[str, ...]) -> Answers | N
 
 
 def _answers(column: ColumnPrecision, asked: CompiledQuestion, name: str) -> Answers | None:
-    question, here = asked.question, asked.schema[name]
-    whole = column.column
-    codes = (
-        whole.finest.regroup(here)[: whole.finest.size]
-        if is_binned(whole) and is_binned(here)
-        else np.arange(here.size)
-    )
+    question, here, codes = asked.question, asked.schema[name], np.arange(column.column.size)
+    if is_binned(column.column) and is_binned(here):  # finer than the bins, if a condition divides one
+        finest = column.column.finest
+        codes = finest.regroup(here)[: finest.size]
     group, added = asked.contribution.evaluate({name: codes.astype(np.uint32)})
-    counts = added.any(axis=1).astype(np.float64)
+    counts: Floats = np.asarray(added.any(axis=1), dtype=np.float64)
     wholes: list[Floats] = [counts * (group == cell) for cell in range(len(asked.groups or [()]))]
     if isinstance(question, CrossTable):
         return _gather(column, [(part, counts, True) for part in wholes])

@@ -265,10 +265,10 @@ class ColumnPrecision:
         return shares[self.bins] * self._shares_in_bins(self.within)
 
     def _shares_in_bins(self, counts: Floats | None) -> Floats:
-        inside = np.ones(len(self.bins))
+        likely = np.ones(len(self.bins))
         if counts is not None:
-            inside[: len(counts)] = counts + 1e-9  # cells of an empty bin are equally likely
-        return np.asarray(inside / np.bincount(self.bins, inside)[self.bins])
+            likely[: len(counts)] = counts + 1e-9  # cells of an empty bin are equally likely
+        return np.asarray(likely / np.bincount(self.bins, likely)[self.bins])
 
     @property
     def _has_intervals(self) -> bool:

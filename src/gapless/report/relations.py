@@ -27,8 +27,8 @@ _MAP = (
     "Associations in hundredths: Spearman's ρ for two ordered columns, else Cramér's V. They are estimates from the "
     "released values, with 95% intervals for noise and sampling, as gapless estimate prints them for columns without "
     "gaps. Of many pairs of independent columns, some look related. So grey pairs are those that have 0 in a wider "
-    "interval: these hold for all pairs at once in 19 of 20 releases. Pairs without a square were not measured together, "
-    "or are lost in noise."
+    "interval: these hold for all pairs at once in 19 of 20 releases. Pairs without a square were not measured "
+    "together, or are lost in noise."
 )
 _PLOTS = (
     "Points: the first synthetic rows. Line: the regression on all of them. Band: the lines that the interval of the "
