@@ -50,7 +50,7 @@ def with_noise(differences: Iterable[Difference], model: FittedModel) -> tuple[D
             pair = pairs.get(frozenset(difference.columns))
             return None if pair is None else max(pair.at_once[1] - pair.value, pair.value - pair.at_once[0])
         column = columns.get(difference.columns[0])
-        std = None if column is None else _noise_std(model, column, difference.measure)
+        std = None if column is None else standard_error(model, column, difference.measure)
         if std is None:
             return None
         error = simultaneous * std
@@ -61,7 +61,7 @@ def with_noise(differences: Iterable[Difference], model: FittedModel) -> tuple[D
     return tuple(replace(difference, noise=noise(difference)) for difference in differences)
 
 
-def _noise_std(model: FittedModel, column: ColumnPrecision, measure: str) -> float | None:
+def standard_error(model: FittedModel, column: ColumnPrecision, measure: str) -> float | None:
     """Return the standard error by noise of a statistic of one column; None if that is not known."""
     known, line = model.measurements, column.column
     if known is None or not column.is_measured:
