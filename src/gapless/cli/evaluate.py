@@ -67,7 +67,8 @@ def evaluate(
     from gapless.schema import Schema
     from gapless.synth import load
 
-    fake, released = rows_file(fake), fake / MODEL
+    fake = rows_file(fake)
+    released = fake.with_name(MODEL)
     if output is not None:
         check_writable(output, distinct_from=(truth, fake, schema, ledger))
         if output.suffix.lower() not in (".html", ".htm"):
