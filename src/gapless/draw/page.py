@@ -111,6 +111,7 @@ p { margin: .4rem 0 .8rem; max-width: 48rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; font-size: .85rem; } .right { text-align: right; white-space: nowrap; }
+.side table { font-size: .86rem; } .side th, .side td { padding-right: .55rem; }
 .wide th:first-child, .wide td:first-child { position: sticky; left: 0; background: var(--card); }
 .card table { font-size: .85rem; margin-top: .5rem; } .card th, .card td { padding: .12rem .5rem .12rem 0; }
 .card td:last-child, .card th:last-child { padding-right: 0; } .card .right { white-space: normal; }
@@ -145,7 +146,7 @@ svg text.on-hot { fill: var(--on-hot); } .hole { fill: var(--card); stroke: var(
 .verdict > .wide { margin-bottom: .6rem; } .verdict ol { margin: .3rem 0 .8rem; padding-left: 1.5rem; }
 .verdict ul { margin: .15rem 0 0; padding-left: 1.1rem; } .verdict b { color: var(--of); }
 li { max-width: 48rem; margin: .15rem 0; overflow-wrap: anywhere; }
-h3, .wide td:first-child { overflow-wrap: anywhere; } .wide td:first-child { min-width: 9.5rem; }
+h3, .wide td:first-child { overflow-wrap: anywhere; }
 .wide > ul { margin: 0; padding-left: 1.1rem; } .head .mark + .mark { margin-left: .25rem; }
 details { margin: .4rem 0; } summary { cursor: pointer; color: var(--soft); }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
