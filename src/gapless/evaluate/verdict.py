@@ -291,7 +291,7 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     bad = [difference for difference in comparison.differences if grade_of_difference(difference) in ("fair", "poor")]
     if bad and any(difference.noise is not None for difference in bad):
         explained = sum(difference.noise is not None and difference.error <= difference.noise for difference in bad)
-        rest = "" if explained == len(bad) else " The others come from wide bins, from the method, or from chance."
+        rest = "" if explained == len(bad) else " The others come from wide bins, filled gaps, the method, or chance."
         yield (
             f"The noise of the release is large enough to explain {explained} of "
             f"{plural(len(bad), 'fair or poor difference')}. Less noise needs a larger ε, more rows or fewer columns."

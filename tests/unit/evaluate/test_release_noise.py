@@ -80,7 +80,7 @@ def test_errors_larger_than_noise_are_not_explained(demo):
     less = [replace(difference, noise=difference.error / 2) for difference in bad]
     (remark,) = replace(demo, differences=tuple(less)).verdict.remarks
     assert f"explain 0 of {len(bad)} fair or poor difference" in remark
-    assert "The others come from wide bins, from the method, or from chance." in remark
+    assert "The others come from wide bins, filled gaps, the method, or chance." in remark
     unknown = replace(demo, differences=tuple(replace(difference, noise=None) for difference in bad))
     assert unknown.verdict.remarks == ()
     assert "Noise of the release" not in str(unknown)
