@@ -249,6 +249,9 @@ class _Judgement:
                 f"Lost, because noise alone moves more than {SHARE_LIMITS.poor:.0%} of the rows to other cells: "
                 f"{listing(lost)}."
             )
+        no_interval = [column.column.name for column in self.varying if column.unsupported]
+        if no_interval:
+            yield f"No intervals, so usable with care at best: {listing(no_interval)}."
         known = [column.distance for column in self.varying if not column.is_collapsed]
         means = [TWO_SIDED * column.mean_std for column in self.varying if column.mean_std is not None]
         moved = "noise alone moves {:.1%} of the rows to other cells"

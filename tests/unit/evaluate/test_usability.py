@@ -190,6 +190,21 @@ def test_each_limit_divides_two_grades(limit, better, worse):
     assert grade_of_mean(COLUMN) is None
 
 
+def test_what_has_no_interval_is_usable_with_care_at_best(tmp_path):
+    """If gaps were not measured, pool has no interval for any column: the verdict calls nothing usable."""
+    hidden = replace(COLUMN, column=Integer("x", bounds=(0, 1)), numbers=np.array([0.0, 1.0]))
+    assert (grade_of_column(hidden), grade_of_mean(hidden)) == ("good", "good")
+    hidden = replace(hidden, unsupported="noise hides the rows in which x is observed")
+    assert (grade_of_column(hidden), grade_of_mean(hidden)) == ("fair", "fair")
+    schema = LARGE.with_columns({"n": replace(LARGE["n"], may_be_missing=True)})
+    model = fitted(large(30_000), schema, tmp_path, gl.MST(missing=gl.Observed()), budget=gl.Budget(10.0, 1e-6))
+    assert usability(model).usable_for == ()
+    assert "single columns (a, b, n)" in usability(model).with_care
+    assert "No intervals, so usable with care at best: a, b, n." in usability(model).reasons
+    for estimate in gl.pool(model.copies(2), gl.query.CrossTable("a")).estimates:
+        assert estimate.interval is None
+
+
 def test_limits_are_shares_and_every_level_has_a_sentence():
     assert 0 < MOSTLY_NOISE < GOOD < 1
     assert set(SENTENCES) == {"mostly noise", "limited", "good", "cannot tell"}
