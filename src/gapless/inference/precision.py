@@ -42,6 +42,7 @@ from gapless.types import Floats
 
 MOSTLY_MISSING = 0.5  # a column that is missing in more rows than this
 NOT_MEASURED = "not supported by this release: there are no released counts of the column"
+WANTED_BINS = 10  # learned bins; with fewer, what noise hides within them counts
 MEAN_SIZE = math.sqrt(2 / math.pi)  # mean absolute noise at standard deviation 1
 
 
@@ -140,10 +141,15 @@ class ColumnPrecision:
         r"""The total variation distance of the shares that noise alone is expected to cause.
 
         With K cells and :math:`\kappa` the noise in a share it is about
-        :math:`\tfrac12 \sqrt{2 / \pi}\, \kappa\, K \sqrt{1 - 1/K}`.
+        :math:`\tfrac12 \sqrt{2 / \pi}\, \kappa\, K \sqrt{1 - 1/K}`. If noise left fewer than ten learned bins, rows
+        move within them too: as among ten cells with the noise of a level, but no more than bins of several cells hold.
         """
-        cells = self.column.size
-        return min(1.0, MEAN_SIZE / 2 * self.share_std * math.sqrt(cells * (cells - 1))) if cells > 1 else 0.0
+        within = 0.0
+        if self.levels and self.column.size < WANTED_BINS:
+            several = np.bincount(self.bins)[self.bins] > 1
+            noise = _distance(WANTED_BINS, self.level_std / self.rows)
+            within = min(noise, float(self._likely_cells[several].sum()))
+        return min(1.0, _distance(self.column.size, self.share_std) + within)
 
     @property
     def mean_std(self) -> float | None:
@@ -272,6 +278,11 @@ class ColumnPrecision:
         value, low, high = within_ends(found.value, found.half, least, most)
         gaps = self.missing if self.is_mostly_missing else 0.0
         return Interval(value, (1 - gaps) * low + gaps * least, (1 - gaps) * high + gaps * most)
+
+
+def _distance(cells: int, noise_std: float) -> float:
+    """Return the total variation distance that noise in the shares of cells is expected to cause."""
+    return MEAN_SIZE / 2 * noise_std * math.sqrt(cells * (cells - 1)) if cells > 1 else 0.0
 
 
 def is_binned(column: Column) -> TypeGuard[BinnedColumn]:

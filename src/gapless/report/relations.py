@@ -102,7 +102,9 @@ def _strongest(sample: Table, pairs: Sequence[PairPrecision]) -> Html:
     ]
     if not rows:
         return tag("p", "None: noise hides every relation of two columns.")
-    return join([table(("columns", "", "value", "interval", "in the rows"), rows, right=(2, 3, 4)), _STAR])
+    starred = any(row[-1].endswith("*") for row in rows)
+    numbers = table(("columns", "", "value", "interval", "in the rows"), rows, right=(2, 3, 4))
+    return join([numbers, _STAR]) if starred else numbers
 
 
 def _in_rows(sample: Table, pair: PairPrecision) -> str:

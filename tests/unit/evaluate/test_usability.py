@@ -220,3 +220,21 @@ def test_the_verdict_as_plain_values(lost):
         "not_for": list(judged.not_for),
     }
     assert [line.partition(":")[0] for line in str(judged).splitlines()[1:]] == ["  Not for"] or judged.with_care
+
+
+def test_a_column_that_noise_left_two_bins_is_not_usable(tmp_path):
+    """485 visits to a doctor, two learned bins: their counts are certain, and half of the rows move within them."""
+    rng = np.random.default_rng(0)
+    schema = Schema("visits", [Integer("visits", bounds=(0, 48), bins="learned"), Integer("children", bounds=(1, 9))])
+    frame = pl.DataFrame({"visits": np.minimum(rng.geometric(0.4, 485) - 1, 48), "children": rng.integers(1, 10, 485)})
+    with fixed_noise(0):
+        people = private(frame, schema, tmp_path, budget=gl.Budget(0.8, 1e-6))
+        model = gl.Factors().fit(people, spend=people.ledger.left)
+    judged = usability(model)
+    visits = judged.columns[0]
+    assert 1 < visits.column.values_size < 6
+    assert grade_of_column(visits) == "poor"
+    assert visits.distance <= 1
+    assert not any("visits" in use for use in judged.usable_for)
+    several = replace(visits, levels=())  # as if its bins were declared
+    assert grade_of_column(several) == "good"

@@ -69,6 +69,7 @@ def test_relations_are_sorted_by_what_is_certain_and_others_are_grey(tmp_path):
     strongest = text.partition("<h3>The strongest</h3>")[2].partition("</table>")[0]
     assert "x × y" in strongest
     assert "x × z" not in strongest
+    assert (" *</td>" in strongest) == ("*: in the synthetic rows" in text)
     assert re.search(r'class="hot" fill-opacity="0.000"><title>x × z: Spearman', text)  # grey
     intervals = text.partition("<h3>All intervals</h3>")[2]
     assert intervals.index("x × y ") < intervals.index("x × z ")
