@@ -282,6 +282,91 @@ def farms():
     return frame, columns, (*asked, *groups), slopes, 5_000
 
 
+def ferries():
+    """Simulated: passengers of ferries. Fares with a long tail, luggage that is often 0, and waiting times."""
+    rng, many = np.random.default_rng(21), 60_000
+    age = np.clip(rng.beta(2, 3, many) * 95, 0, 95).round().astype(int)
+    route = rng.choice(4, many, p=[0.45, 0.3, 0.17, 0.08])
+    season = np.digitize(rng.normal(0, 1, many) + 0.01 * (age - 38), [-0.5, 0.4, 1.2])
+    fare = (8 * (1 + route) ** 0.8 * np.exp(rng.standard_t(4, many) * 0.35 + 0.1 * season)).clip(2, 900).round(1)
+    car = rng.random(many) < 1 / (1 + np.exp(2.2 - 0.03 * np.minimum(age, 60) - 0.35 * route))
+    luggage = np.where(rng.random(many) < 0.4 + 0.12 * route, rng.gamma(1.5, 9 + 2 * season), 0).clip(0, 150).round()
+    wait = (rng.weibull(1.3, many) * (18 + 6 * season)).clip(0, 240).round()
+    rating = np.digitize(-0.03 * wait + rng.normal(0, 0.9, many), [-2.2, -1.4, -0.7, 0.2])
+    missed = rng.random(many) < 1 / (1 + np.exp(3.8 - 0.015 * wait))
+    frame = pl.DataFrame(
+        {
+            "age": age,
+            "route": np.array(["near", "island", "fjord", "abroad"])[route],
+            "season": np.array(["winter", "spring", "autumn", "summer"])[season],
+            "fare": fare,
+            "car": np.where(car, "yes", "no"),
+            "luggage": luggage.astype(int),
+            "wait": wait.astype(int),
+            "rating": np.array(["bad", "poor", "fair", "good", "great"])[rating],
+            "missed": missed.astype(int),
+        }
+    )
+    columns = [
+        Integer("age", bounds=(0, 100), bins="learned"),
+        Categorical("route", ["near", "island", "fjord", "abroad"]),
+        Ordinal("season", ["winter", "spring", "autumn", "summer"]),
+        Number("fare", bounds=(0, 1_000), bins="learned", scale="symlog", may_be_missing=True),
+        Categorical("car", ["no", "yes"], may_be_missing=True),
+        Integer("luggage", bounds=(0, 150), bins="learned"),
+        Integer("wait", bounds=(0, 300), bins="learned"),
+        Ordinal("rating", ["bad", "poor", "fair", "good", "great"], may_be_missing=True),
+        Integer("missed", bounds=(0, 1), bins=2),
+    ]
+    asked = ("mean(fare)", "mean(wait)", "mean(luggage)", "proportion(car == yes)", "proportion(wait >= 40)")
+    groups = ("mean(wait) by season", "mean(fare) by car", "proportion(missed == 1) by rating")
+    slopes = (("wait", "age"), ("fare", "age"), ("missed", "wait"), ("luggage", "wait"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
+def trees():
+    """Simulated: trees of towns. Girth and height that go together, costs with a long tail, and few storm damages."""
+    rng, many = np.random.default_rng(22), 60_000
+    planted = np.clip(2024 - rng.gamma(2.2, 18, many), 1850, 2023).round().astype(int)
+    kind = rng.choice(5, many, p=[0.34, 0.26, 0.2, 0.14, 0.06])
+    years = 2024 - planted
+    girth = np.clip(9 + 2.1 * years**0.85 * np.exp(rng.normal(0, 0.3, many)), 5, 900).round()
+    height = np.clip(2 + 3.4 * np.log1p(girth / 12) * (1 + 0.06 * kind) + rng.normal(0, 1.4, many), 1, 45).round(1)
+    soil = np.digitize(rng.normal(0, 1, many) + 0.15 * (kind == 2), [-0.9, 0.0, 1.0])
+    health = np.digitize(0.25 * soil - 0.012 * years + rng.normal(0, 1, many), [-1.6, -0.8, 0.3])
+    street = rng.random(many) < 0.6 - 0.004 * np.minimum(years, 100)
+    damage = rng.random(many) < 1 / (1 + np.exp(4.0 - 0.06 * height + 0.5 * health))
+    cost = np.where(rng.random(many) < 0.5, 35 * np.exp(rng.standard_t(5, many) * 0.7) * (1 + 1.5 * damage), 0)
+    frame = pl.DataFrame(
+        {
+            "planted": planted,
+            "kind": np.array(["lime", "maple", "oak", "plane", "other"])[kind],
+            "girth": girth.astype(int),
+            "height": height,
+            "soil": np.array(["sealed", "poor", "fair", "open"])[soil],
+            "health": np.array(["dying", "weak", "fair", "sound"])[health],
+            "street": np.where(street, "yes", "no"),
+            "damage": damage.astype(int),
+            "cost": cost.clip(0, 3_000).round().astype(int),
+        }
+    )
+    columns = [
+        Integer("planted", bounds=(1800, 2025), bins="learned"),
+        Categorical("kind", ["lime", "maple", "oak", "plane", "other"]),
+        Integer("girth", bounds=(0, 1_000), bins="learned", may_be_missing=True),
+        Number("height", bounds=(0, 50), bins="learned"),
+        Ordinal("soil", ["sealed", "poor", "fair", "open"], may_be_missing=True),
+        Ordinal("health", ["dying", "weak", "fair", "sound"]),
+        Categorical("street", ["no", "yes"], may_be_missing=True),
+        Integer("damage", bounds=(0, 1), bins=2),
+        Integer("cost", bounds=(0, 3_000), bins="learned", scale="symlog"),
+    ]
+    asked = ("mean(girth)", "mean(height)", "mean(cost)", "proportion(street == yes)", "proportion(height >= 15)")
+    groups = ("mean(height) by kind", "mean(girth) by damage", "proportion(damage == 1) by health")
+    slopes = (("height", "girth"), ("girth", "planted"), ("damage", "height"), ("cost", "planted"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
 POPULATIONS = {
     "adult": adult,
     "wages": wages,
@@ -290,6 +375,8 @@ POPULATIONS = {
     "pupils": pupils,
     "households": households,
     "farms": farms,
+    "ferries": ferries,
+    "trees": trees,
 }
 
 
@@ -351,7 +438,8 @@ def measure(table, cell, samples, copies):
     for number in range(samples):
         rng = np.random.default_rng([number, 5])
         drawn = frame[rng.integers(frame.height, size=rows)]
-        above = drawn["age"].to_numpy() > frame["age"].median()  # observed, if gaps depend on it
+        first = "age" if "age" in frame.columns else columns[0].name
+        above = drawn[first].to_numpy() > frame[first].median()  # observed, if gaps depend on it
         rate = np.where(above, 1.6 * RATE, 0.4 * RATE) if gaps == ["mar"] else np.full(rows, RATE)
         seen = drawn.with_columns(
             pl.when(pl.Series(rng.random(rows) >= rate)).then(pl.col(column.name)).alias(column.name)

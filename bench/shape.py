@@ -8,7 +8,8 @@ that have one:
 
 - *1-way*: the total variation distance of the rows on ten bins of equal width between the smallest and the largest
   value; before it *floor*, what the noise of the column's one-way table alone causes if it had counted these bins;
-- *sd*: the error of the standard deviation, relative;
+- *sd*: the error of the standard deviation, relative; before it *sd noise*, its standard error by the noise of the
+  released counts, to first order, where negative counts are taken as they are;
 - *tail*: the share of rows above the 96 % point of the truth, less the true one;
 - *spikes*: the mean error of the shares of the five most frequent values, and their mean share.
 """
@@ -27,6 +28,9 @@ import numpy as np
 import polars as pl
 
 import gapless as gl
+from gapless.evaluate.release_noise import standard_error
+from gapless.evaluate.values import SPREAD
+from gapless.inference.precision import column_precision
 from gapless.schema.calendar import Date
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth import Auto
@@ -36,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import relations
 
 BINS, SPIKES, UPPER = 10, 5, 0.96
-FIGURES = ("floor", "1-way", "sd", "tail", "spikes", "share")
+FIGURES = ("floor", "1-way", "sd noise", "sd", "tail", "spikes", "share")
 
 
 def load(name):
@@ -71,6 +75,12 @@ def noise_std(model, name):
     return model.measurements.column_counts(model.schema, place)[1]
 
 
+def sd_noise(model, name):
+    """Return the standard error of the standard deviation of a column by the noise of its counts."""
+    (place,) = model.schema.positions([name])
+    return standard_error(model, column_precision(model)[place], SPREAD)
+
+
 def figures_of(truth, model, rows, name):
     """Return the figures of a column."""
     edges = np.linspace(truth.min(), truth.max(), BINS + 1)
@@ -86,6 +96,7 @@ def figures_of(truth, model, rows, name):
     return {
         "floor": floor,
         "1-way": np.abs(tables(edges, rows) - true).sum() / 2,
+        "sd noise": sd_noise(model, name),
         "sd": rows.std() / truth.std() - 1,
         "tail": np.mean(rows > upper) - np.mean(truth > upper),
         "spikes": np.abs(found - shares).mean(),

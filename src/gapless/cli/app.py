@@ -81,7 +81,9 @@ def demo(
 
     from gapless.evaluate import compare
     from gapless.files import free_name
+    from gapless.model.archive import MODEL
     from gapless.schema import Schema
+    from gapless.synth import load
 
     folder = free_name(output)
     try:
@@ -99,7 +101,8 @@ def demo(
     console.print("\nNow a release with 80% of a budget of ε = 1, δ = 1e-6:\n")
     synth(data, schema, output=release, epsilon=1.0, delta=1e-6, spend="80%")
     with spinner("comparing"):
-        compare(data, release / "synthetic.csv", schema=public).write(folder / "comparison.html")
+        model = load(release / MODEL)
+        compare(data, release / "synthetic.csv", schema=public, model=model).write(folder / "comparison.html")
     asked = f"{quote(str(data))} --schema {quote(str(schema))} --spend 10%"
     console.print(
         f"\nWrote {folder.resolve()}\n"

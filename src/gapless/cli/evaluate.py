@@ -61,11 +61,14 @@ def evaluate(
     from gapless.data import Table
     from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
+    from gapless.model.archive import MODEL
     from gapless.privacy.ledger import check_has_budget
     from gapless.publish import notify_cautions, rows_file
     from gapless.schema import Schema
+    from gapless.synth import load
 
     fake = rows_file(fake)
+    released = fake.with_name(MODEL)
     if output is not None:
         check_writable(output, distinct_from=(truth, fake, schema, ledger))
         if output.suffix.lower() not in (".html", ".htm"):
@@ -78,7 +81,8 @@ def evaluate(
         with spinner("reading"):
             true, other = Table.read(truth, public, encoding=encoding), _fake(fake, public, fake_encoding)
         with progress_bar("evaluate") as progress:
-            result = compare(true, other, tasks=tasks, ledger=ledger, progress=progress)
+            model = load(released) if released.exists() else None
+            result = compare(true, other, tasks=tasks, ledger=ledger, model=model, progress=progress)
     elif tasks:
         raise typer.BadParameter(
             "--tasks reads the cells of TRUTH, but --spend treats them as private. Try: leave out --tasks"

@@ -111,6 +111,7 @@ p { margin: .4rem 0 .8rem; max-width: 48rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; font-size: .85rem; } .right { text-align: right; white-space: nowrap; }
+.side table { font-size: .86rem; } .side th, .side td { padding-right: .55rem; }
 .wide th:first-child, .wide td:first-child { position: sticky; left: 0; background: var(--card); }
 .card table { font-size: .85rem; margin-top: .5rem; } .card th, .card td { padding: .12rem .5rem .12rem 0; }
 .card td:last-child, .card th:last-child { padding-right: 0; } .card .right { white-space: normal; }

@@ -30,6 +30,7 @@ from gapless.evaluate.marginals import (
     total_variation,
     wasserstein_distance,
 )
+from gapless.evaluate.release_noise import with_noise
 from gapless.evaluate.tasks import (
     coefficient_error,
     detection,
@@ -59,6 +60,7 @@ from gapless.privacy import Ledger
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import KINDS
+from gapless.synth.fitted import FittedModel
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -70,7 +72,7 @@ _STAGES = ("columns", "pairs", "subgroups", "sets of one", "sets of two", "sets 
 _ROWS = "Wasserstein distance, rows"
 SECOND_SAMPLE = (
     "Second sample: about the score of as many other people from the same population. No table can be expected to do "
-    "better. A score of less than twice this value counts as chance."
+    "better. A score below twice this value counts as chance, unless it exceeds it by more than the limit for good."
 )
 COMPARE_PRIVATE = Call(
     "gapless.evaluate.compare_private", Variable("people"), Variable("other"), Argument("spend", "5%")
@@ -243,6 +245,7 @@ def compare(
     weights: ArrayLike | None = None,
     tasks: bool = False,
     ledger: Ledger | str | Path | None = None,
+    model: FittedModel | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare a table with the truth, if the truth is public, held out for the purpose, or your own.
@@ -257,6 +260,7 @@ def compare(
         weights: one for each row of `other`; by default the weights of `other`, if it has any.
         tasks: also train classifiers: nine for each column, twice. Takes minutes; needs scikit-learn.
         ledger: the ledger whose guarantee the page shows.
+        model: of the release that `other` is from. The result then says which differences its noise explains.
         progress: called with the stage, the stages done and their number.
     """
     truth_table, other_table = to_shared_bins(_table(truth, schema), _table(other, schema))
@@ -273,6 +277,8 @@ def compare(
     scores += _value_scores(values, enough=truth_table.rows > 1)
     rows = float(truth_table.rows), float(other_table.rows) if checked is None else effective_rows(checked)
     differences = (*values, *cell_differences(parts.columns, parts.pairs, rows))
+    if model is not None:
+        differences = with_noise(differences, model)
     learned: tuple[TaskScore, ...] = ()
     if tasks:
         learned = _label_scores(truth_table, other_table, checked, report)

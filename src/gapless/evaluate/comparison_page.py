@@ -72,7 +72,7 @@ def _verdict(comparison: Comparison) -> Html:
         for grade in reversed(GRADES)
         if (uses := getattr(found, grade))
     ]
-    worst = tag("ol", *(tag("li", sentence) for sentence in found.worst)) if found.worst else None
+    worst = tag("ol", *(tag("li", _whole(sentence)) for sentence in found.worst)) if found.worst else None
     return tag(
         "section",
         tag("h2", "In plain words"),
@@ -82,6 +82,11 @@ def _verdict(comparison: Comparison) -> Html:
         tag("p", tag("small", _LIMITS, class_="soft")),
         class_="verdict",
     )
+
+
+def _whole(sentence: str) -> str:
+    """Keep the sign of a noise level beside its number."""
+    return sentence.replace("± ", "±\N{NO-BREAK SPACE}")
 
 
 def _scores(comparison: Comparison) -> Html:

@@ -17,7 +17,7 @@ from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_dif
 from gapless.evaluate.marginals import Pair, association, measure_of, shares, total_variation
 from gapless.evaluate.values import MEAN_SIZE, Difference, chance_of_means
 from gapless.inference.associations import table_association
-from gapless.inference.precision import TWO_SIDED
+from gapless.inference.intervals import TWO_SIDED
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Spend, for_counts
 from gapless.text import plural

@@ -17,7 +17,8 @@ from typing import Any, Literal
 from gapless.draw.cards import GRADES, Grade
 from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS, SCORES, Limits, grade_of
 from gapless.inference.associations import PairPrecision, pair_precision
-from gapless.inference.precision import TWO_SIDED, ColumnPrecision, column_precision
+from gapless.inference.intervals import TWO_SIDED
+from gapless.inference.precision import ColumnPrecision, column_precision
 from gapless.synth.fitted import FittedModel
 from gapless.text import listing, plural
 
@@ -101,24 +102,29 @@ def strongest_first(pairs: Iterable[PairPrecision]) -> tuple[PairPrecision, ...]
 
 
 def grade_of_column(column: ColumnPrecision) -> Grade:
-    """Return the grade of the shares of a column; one that is mostly missing is usable with care at best."""
+    """Return the grade of the shares of a column.
+
+    It is usable with care at best if it is mostly missing, or if `gapless estimate` has no interval for it.
+    """
     if column.is_collapsed or not column.is_measured:
         return "poor"
-    grade = grade_of(column.distance, SHARE_LIMITS)
-    return "fair" if grade == "good" and column.is_mostly_missing else grade
+    return grade_of(_error(column.distance, SHARE_LIMITS, is_known=_is_known(column)), SHARE_LIMITS)
 
 
 def grade_of_mean(column: ColumnPrecision) -> Grade | None:
     """Return the grade of a mean by its 95 % error from noise, in standard deviations; None for levels."""
     if column.mean_std is None:
         return None
-    grade = grade_of(TWO_SIDED * column.mean_std, MEAN_LIMITS)
-    return "fair" if grade == "good" and column.is_mostly_missing else grade
+    return grade_of(_error(TWO_SIDED * column.mean_std, MEAN_LIMITS, is_known=_is_known(column)), MEAN_LIMITS)
 
 
-def grade_of_pair(pair: PairPrecision) -> Grade:
-    """Return the grade of an association, by half its 95 % interval."""
-    return grade_of(pair.half, CORRELATION_LIMITS)
+def _is_known(column: ColumnPrecision) -> bool:
+    return not (column.is_mostly_missing or column.unsupported)
+
+
+def _error(error: float, limits: Limits, *, is_known: bool) -> float:
+    """Return an error; one that makes a use fair at best, if the error is not known from released values."""
+    return error if is_known else max(error, limits.poor)
 
 
 @dataclass(frozen=True)
@@ -145,18 +151,34 @@ class _Judgement:
         return [
             column
             for column in self.columns
-            if (len(column.shares) > 1 or column.is_collapsed) and not (no_measurements and not column.is_measured)
+            if (column.column.size > 1 or column.is_collapsed) and not (no_measurements and not column.is_measured)
         ]
 
     @cached_property
     def tables(self) -> dict[tuple[int, int], float]:
         """The distance of each cross table by noise: at least that of its columns."""
         return {
-            pair.columns: max(
-                pair.distance, *(1.0 if self._is_lost(c) else self.columns[c].distance for c in pair.columns)
+            pair.columns: _error(
+                max(pair.distance, *(1.0 if self._is_lost(c) else self.columns[c].distance for c in pair.columns)),
+                TABLE_LIMITS,
+                is_known=self._is_supported(pair),
             )
             for pair in self.pairs
         }
+
+    @cached_property
+    def correlations(self) -> dict[tuple[int, int], float]:
+        """Half the 95 % interval of the association of each pair."""
+        return {
+            pair.columns: _error(pair.half, CORRELATION_LIMITS, is_known=self._is_supported(pair))
+            for pair in self.pairs
+        }
+
+    def _is_supported(self, pair: PairPrecision) -> bool:
+        return not any(self.columns[c].unsupported for c in pair.columns)
+
+    def _grade_of_pair(self, pair: PairPrecision) -> Grade:
+        return grade_of(self.correlations[pair.columns], CORRELATION_LIMITS)
 
     def _is_lost(self, place: int) -> bool:
         return self.columns[place].is_collapsed
@@ -164,10 +186,10 @@ class _Judgement:
     @property
     def level(self) -> Level:
         grades = [_worse(grade_of_column(column), grade_of_mean(column)) for column in self.varying]
-        pairs = [grade_of_pair(pair) for pair in self.pairs]
+        pairs = [self._grade_of_pair(pair) for pair in self.pairs]
         if not grades:
             return "cannot tell"
-        if _share(grades, "poor") >= MOSTLY_NOISE:
+        if _share([grade_of_column(column) for column in self.varying], "poor") >= MOSTLY_NOISE:
             return "mostly noise"
         if _share(grades, "good") < MOSTLY_NOISE and pairs and _share(pairs, "poor") >= MOSTLY_NOISE:
             return "mostly noise"
@@ -189,11 +211,11 @@ class _Judgement:
         means = {c.column.name: grade for c in self.varying if (grade := grade_of_mean(c)) is not None}
         yield from _by_grade("means", means)
         yield from _by_grade("group means", {f"by {name}": grade for name, grade in self._group_grades().items()})
-        yield from _by_grade("correlations", {self._name(p): grade_of_pair(p) for p in self.pairs}, "pair")
+        yield from _by_grade("correlations", {self._name(p): self._grade_of_pair(p) for p in self.pairs}, "pair")
         tables = {self._name(pair): grade_of(self.tables[pair.columns], TABLE_LIMITS) for pair in self.pairs}
         yield from _by_grade("cross tables", tables, "pair")
         if len(self.columns) > 1 and self.model.measurements is not None:
-            yield self._learning_grade([pair.half for pair in self.pairs], CORRELATION_LIMITS), "regressions"
+            yield self._learning_grade(list(self.correlations.values()), CORRELATION_LIMITS), "regressions"
             yield self._learning_grade(list(self.tables.values()), TABLE_LIMITS), "classifiers"
             if self._not_measured > 0:
                 yield "poor", f"relations of the {plural(self._not_measured, 'pair')} that were not measured"
@@ -204,7 +226,9 @@ class _Judgement:
         for pair in self.pairs:
             for averaged, groups in enumerate(reversed(pair.columns)):
                 if (error := pair.group_means[averaged]) is not None:
-                    errors.setdefault(groups, []).append(inf if self._is_lost(groups) else error)
+                    error = inf if self._is_lost(groups) else error
+                    known_error = _error(error, MEAN_LIMITS, is_known=self._is_supported(pair))
+                    errors.setdefault(groups, []).append(known_error)
         names = self.model.schema.names
         return {names[c]: grade_of(median(found), MEAN_LIMITS) for c, found in sorted(errors.items())}
 
@@ -225,6 +249,9 @@ class _Judgement:
                 f"Lost, because noise alone moves more than {SHARE_LIMITS.poor:.0%} of the rows to other cells: "
                 f"{listing(lost)}."
             )
+        no_interval = [column.column.name for column in self.varying if column.unsupported]
+        if no_interval:
+            yield f"No intervals, so usable with care at best: {listing(no_interval)}."
         known = [column.distance for column in self.varying if not column.is_collapsed]
         means = [TWO_SIDED * column.mean_std for column in self.varying if column.mean_std is not None]
         moved = "noise alone moves {:.1%} of the rows to other cells"

@@ -39,6 +39,7 @@ class Difference:
         truth, other: the statistic in each table; dates and times in days since 1970. None without values.
         error: the difference, on a scale that all columns share (`compare_values`).
         chance: the approximate `error` of a second sample from the same population.
+        noise: the `error` that the noise of a release explains; None if no model of it was given.
     """
 
     columns: tuple[str, ...]
@@ -48,6 +49,7 @@ class Difference:
     error: float
     chance: float
     cell: str | None = None
+    noise: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LEADS: Mapping[Grade, str] = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
 BY_CHANCE = 4.0  # a difference below this multiple of a second sample's, three of its stds, counts as chance
-SCORE_BY_CHANCE = 2.0  # the same for a mean of many differences
+SCORE_BY_CHANCE = 2.0  # the same for a mean of many differences, up to the limit for good above a second sample's
 WORST = 5
 GAPS, CRAMER = "share of gaps", "Cramér's V"
 STRONG = 0.3  # an association in the truth above this is a strong relation
@@ -134,8 +134,8 @@ def grade_of_score(score: Score) -> Grade | None:
     """Return the grade of a score; None if it has no limits or no value."""
     if score.value is None or score.name not in SCORES:
         return None
-    error = abs(score.value - (score.best or 0.0))
-    return grade_of(error, SCORES[score.name][1], by_chance=SCORE_BY_CHANCE * (score.second_sample or 0.0))
+    error, chance, limits = abs(score.value - (score.best or 0.0)), score.second_sample or 0.0, SCORES[score.name][1]
+    return grade_of(error, limits, by_chance=min(SCORE_BY_CHANCE * chance, chance + limits.good))
 
 
 def verdict(comparison: Comparison) -> Verdict:
@@ -240,13 +240,28 @@ def describe_difference(difference: Difference, kinds: Mapping[str, str]) -> str
 
     >>> describe_difference(Difference(("votes",), "median", 30.0, 8003.0, 0.48, 0.0), {"votes": "integer"})
     'votes: median 30 in the truth, 8,003 in the compared table.'
+    >>> describe_difference(Difference(("bmi",), "mean", 30.0, 31.0, 0.14, 0.0, noise=0.2), {"bmi": "number"})
+    'bmi: mean 30 in the truth, 31 in the compared table. Noise of the release: ± 0.20 standard deviations.'
     """
     kind = kinds[difference.columns[0]]
     name, measure = " × ".join(difference.columns), f" {difference.measure}"
     if difference.cell is not None:
         name, measure = f"{name} = {difference.cell}", ""
     truth, other = (format_number(value, difference.measure, kind) for value in (difference.truth, difference.other))
-    return f"{name}:{measure} {truth} in the truth, {other} in the compared table."
+    noise = "" if difference.noise is None else f" Noise of the release: {_format_noise(difference)}."
+    return f"{name}:{measure} {truth} in the truth, {other} in the compared table.{noise}"
+
+
+def _format_noise(difference: Difference) -> str:
+    noise = difference.noise or 0.0
+    topic = _TOPIC_OF[difference.measure].name
+    if topic in ("shares of single values", "shares of gaps"):
+        return f"± {100 * noise:.1f} points"
+    if topic == "medians and quantiles":
+        return f"± {100 * noise:.0f} ranks of 100"
+    if topic == "standard deviations":
+        return f"± {100 * noise:.0f}%"
+    return f"± {noise:.2f} standard deviations" if topic == "means" else f"± {noise:.2f}"
 
 
 def format_number(value: float | None, measure: str, kind: str) -> str:
@@ -273,3 +288,12 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         yield "Only noisy counts of cells were compared, not means, quantiles and correlations of values."
     elif 0 < min(comparison.rows) < _FEW_ROWS:
         yield f"With {plural(min(comparison.rows), 'row')} much is chance: only large differences are listed."
+    bad = [difference for difference in comparison.differences if grade_of_difference(difference) in ("fair", "poor")]
+    if bad and any(difference.noise is not None for difference in bad):
+        explained = sum(difference.noise is not None and difference.error <= difference.noise for difference in bad)
+        rest = "" if explained == len(bad) else " The others come from wide bins, filled gaps, the method, or chance."
+        yield (
+            f"The noise of the release is large enough to explain {explained} of "
+            f"{plural(len(bad), 'fair or poor difference')}. Less noise needs a larger ε, more rows or fewer columns."
+            f"{rest}"
+        )

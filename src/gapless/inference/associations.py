@@ -13,12 +13,19 @@ variance 1. Then
 .. math:: \hat\rho = w_a^\top M w_b, \qquad \operatorname{se}^2 = \kappa^2 \lVert w_a \rVert^2 \lVert w_b \rVert^2
           + \frac{(1 - \hat\rho^2)^2}{n}.
 
+Dependence within bins of several values was not measured. Ranks of bins, as scores of variance 1, continue the trend
+across bins. Without dependence within bins the correlation of values would be smaller, by the parts of the variance of
+ranks that are between bins; intervals are widened by that bias.
+
 For other pairs let :math:`W_a` map the features of a to uncorrelated scores of mean 0 and variance 1. The entries of
 :math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
 their variances v are known:
 
-.. math:: \hat\phi^2 = \sum (G^2 - v), \qquad \operatorname{se}^2(\hat\phi^2) = \sum (2 v^2 + 4 v G^2),
-          \qquad V = \sqrt{\hat\phi^2 / \min(\dim a, \dim b)}.
+.. math:: \hat\phi^2 = \sum (G^2 - v), \qquad \operatorname{se}^2(\hat\phi^2) = 2 \sum v^2 + 4 \bar v \phi^2,
+          \qquad V = \sqrt{\hat\phi^2 / \min(\dim a, \dim b)}
+
+with the mean :math:`\bar v` of v, weighted by :math:`G^2`. The upper end of the interval is the largest :math:`\phi^2`
+whose distance from the estimate is at most 1.96 of its standard errors (Wilson 1927).
 
 Directions of features in which noise exceeds everything that could be there are left out: cells that noise hides. With
 several rows of one person, n counts persons. Estimates are those of the rows in which both columns are observed.
@@ -29,15 +36,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
-from gapless.inference.precision import MEAN_SIZE, TWO_SIDED
-from gapless.model.marginal import Measurement, marginalize, positive_shares
+from gapless.inference.intervals import TWO_SIDED, widened
+from gapless.inference.precision import MEAN_SIZE, is_binned
+from gapless.model.marginal import LEAST_SHARE, Measurement, marginalize, positive_shares
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.fitted import FittedModel
@@ -59,9 +68,10 @@ class PairPrecision:
         columns: their positions.
         measure: Spearman's ρ for two ordered columns, else Cramér's V.
         value: the association in the released values.
-        low, high: its interval for the population, from noise and sampling. The intervals of all pairs hold at once
-            in 19 of 20 releases (Bonferroni): of thousands of pairs, many of independent columns look related.
-        half: half the width of the ordinary 95 % interval of this pair alone.
+        low, high: its 95 % interval for the population, from noise and sampling, as `gapless estimate` prints it.
+        at_once: a wider interval. Those of all pairs hold at once in 19 of 20 releases (Bonferroni): of thousands of
+            pairs, many of independent columns look related.
+        sampling_std: the part of sampling in the standard error of a rank correlation.
         distance: the total variation distance of their cross table that noise alone is expected to cause.
         group_means: half the 95 % interval, by noise, of a mean of one column in groups of the other, in standard
             deviations; the mean over groups by their size, for (first by second, second by first). None where the
@@ -73,24 +83,57 @@ class PairPrecision:
     value: float
     low: float
     high: float
-    half: float
+    at_once: tuple[float, float]
+    sampling_std: float
     distance: float
     group_means: tuple[float | None, float | None]
 
     @property
     def is_known(self) -> bool:
-        """Whether the interval leaves out any possible value."""
-        return self.high < 1 or self.low > (-1 if self.measure == SPEARMAN else 0)
+        """Whether the wider interval leaves out any possible value."""
+        low, high = self.at_once
+        return high < 1 or low > (-1 if self.measure == SPEARMAN else 0)
 
     @property
     def is_certain(self) -> bool:
-        """Whether the interval does not contain 0."""
-        return self.low > 0 or self.high < 0
+        """Whether the wider interval does not contain 0."""
+        return self.least > 0
 
     @property
     def least(self) -> float:
-        """The end of the interval nearest to 0, as a size; 0 if the interval contains 0."""
-        return max(self.low, -self.high, 0.0)
+        """The end of the wider interval nearest to 0, as a size; 0 if the interval contains 0."""
+        low, high = self.at_once
+        return max(low, -high, 0.0)
+
+    @property
+    def half(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
+
+
+class _Joint(NamedTuple):
+    """What was measured of two columns.
+
+    Attributes:
+        counts: the matrix of observed cells, or of the products of features.
+        left_out: for each column, the sums of its features over rows in which only the other one is missing.
+        noise_std: the noise in each.
+        rows: the number of rows in which both are observed.
+        is_product: whether features were measured, not cells.
+    """
+
+    counts: Floats
+    left_out: tuple[Floats, Floats]
+    noise_std: float
+    rows: float = 0.0
+    is_product: bool = False
+
+    @classmethod
+    def of(cls, counts: Floats, observed: tuple[int, int], noise_std: float) -> _Joint:
+        """Divide a matrix whose last cells of each axis are gaps."""
+        a, b = observed
+        left_out = counts[:a, b:].sum(axis=1), counts[a:, :b].sum(axis=0)
+        return cls(np.asarray(counts[:a, :b]), left_out, noise_std)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +143,41 @@ class _Features:
     Attributes:
         vectors: observed cells × features.
         shares: of the cells.
+        rows: the number of rows in which the column is observed.
         ranks: the mid-rank of each cell of an ordered column, with mean 0; None for other columns.
+        is_coarse: whether cells have several values, whose ranks within the cell were not measured.
     """
 
     vectors: Floats
     shares: Floats
+    rows: float
     ranks: Floats | None
+    is_coarse: bool = False
+
+    def among(self, left_out: Floats, rows: float, noise_std: float) -> _Features:
+        r"""Return the features of the rows in which another column is observed too, whose shares may be others.
+
+        Given the sums of features over the rows that are left out, shares p become the nearest with the mean of the
+        other rows: :math:`p\, (1 + (f - \bar f)^\top C^{-1} \Delta)` with the covariance C of features and the change
+        :math:`\Delta` of their mean. Directions of features that noise hides do not change.
+        """
+        if not left_out.any():
+            return self
+        mean = self.shares @ self.vectors
+        away = self.vectors - mean
+        values, directions = np.linalg.eigh((away * self.shares[:, None]).T @ away)
+        kept = directions[:, values > noise_std / rows]
+        change = (self.rows * mean - left_out) / rows - mean
+        tilt = away @ kept @ ((kept.T @ change) / values[values > noise_std / rows])
+        shares = self.shares * np.maximum(1 + tilt, LEAST_SHARE)
+        return replace(
+            self, shares=shares / shares.sum(), ranks=None if self.ranks is None else _ranks(shares / shares.sum())
+        )
+
+    @property
+    def of_ranks(self) -> float:
+        """The part of the variance of ranks of values that is between cells."""
+        return 1.0 if self.ranks is None or not self.is_coarse else 12 * float(self.shares @ self.ranks**2)
 
     @cached_property
     def _centre(self) -> Floats:
@@ -142,8 +214,12 @@ class _Features:
         return float(self.shares @ np.linalg.norm(density @ whitening, axis=1))
 
 
-def pair_precision(model: FittedModel) -> list[PairPrecision]:
-    """Return what is known of each pair of columns that was measured together; none without measurements."""
+def pair_precision(model: FittedModel, only: frozenset[int] | None = None) -> list[PairPrecision]:
+    """Return what is known of each pair of columns that was measured together; none without measurements.
+
+    A pair is left out if the model's rows do not keep its table (`Measurements.jointly_measured`), or if it is not the
+    pair in `only`.
+    """
     known = model.measurements
     if known is None:
         return []
@@ -153,9 +229,16 @@ def pair_precision(model: FittedModel) -> list[PairPrecision]:
     protect = model.facts.guarantee.protect.at_most
     z = NormalDist().inv_cdf(1 - 0.025 / max(1, len(joint)))
     pairs = []
-    for pair, (counts, noise_std, rows, is_product) in sorted(joint.items()):
-        features = [(products if is_product else tables)[c] for c in pair]
-        pairs.append(_pair_precision(model.schema, pair, counts, noise_std, rows, features, z, protect))
+    for pair, seen in sorted(joint.items()):
+        if only is not None and only != frozenset(pair):
+            continue
+        features = [
+            side.among(left_out, seen.rows, seen.noise_std)
+            for side, left_out in zip(
+                [(products if seen.is_product else tables)[c] for c in pair], seen.left_out, strict=True
+            )
+        ]
+        pairs.append(_pair_precision(model.schema, pair, seen, features, z, protect))
     return pairs
 
 
@@ -173,63 +256,64 @@ def _features(model: FittedModel, known: Measurements, *, products: bool) -> lis
             states = size - column.size
             means = mean_features(schema, place, extended, cell_counts, known.features[place].vectors)
             vectors = means[: column.size, : means.shape[1] - states]
-        found.append(_features_of(column, shares, vectors))
+        found.append(_features_of(column, shares, total * extended[: column.size].sum(), vectors))
     return found
 
 
-def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], tuple[Floats, float, float, bool]]:
-    """Return, for each measured pair, the matrix of its observed cells or features, its noise, and the rows in it."""
+def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], _Joint]:
+    """Return what was measured of each pair."""
     schema, sizes = model.schema, known.sizes(model.schema)
-    observed = [column.size for column in schema.columns]
-    found: dict[tuple[int, int], tuple[Floats, float, float, bool]] = {}
+    observed, together = [column.size for column in schema.columns], known.jointly_measured(schema)
+    kept = {pair for columns in together for pair in combinations(sorted(columns), 2)}
+    found: dict[tuple[int, int], _Joint] = {}
     holding: defaultdict[tuple[int, int], list[Measurement]] = defaultdict(list)
     for table in known.tables:
         whole = [c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c] > 1]
-        for a, b in combinations(sorted(whole), 2):
-            holding[a, b].append(table)
+        for pair in kept.intersection(combinations(sorted(whole), 2)):
+            holding[pair].append(table)
     for pair, tables in holding.items():
         sums = [marginalize(table.counts, table.columns, pair) for table in tables]
         precisions = [s.size / table.counts.size / table.noise_std**2 for s, table in zip(sums, tables, strict=True)]
         counts = sum(s * p for s, p in zip(sums, precisions, strict=True)) / sum(precisions)
-        counts = np.asarray(counts)[: observed[pair[0]], : observed[pair[1]]]
-        found[pair] = (counts, sum(precisions) ** -0.5, max(1.0, float(counts.sum())), False)
+        seen = _Joint.of(np.asarray(counts), (observed[pair[0]], observed[pair[1]]), sum(precisions) ** -0.5)
+        found[pair] = seen._replace(rows=max(1.0, float(seen.counts.sum())))
     for number, product in enumerate(known.products):
         a, b = product.columns
         values = [size - (sizes[c] - observed[c]) for c, size in zip((a, b), product.counts.shape, strict=True)]
-        counts = product.counts[: values[0], : values[1]]
         if known.pair_rows:
             rows = float(known.pair_rows[number].counts)
         else:  # all rows but those with a gap state, whose features are indicators
             in_gaps = [known.column_counts(schema, c)[0][observed[c] :].sum() for c in (a, b)]
             rows = known.total - in_gaps[0] - in_gaps[1] + product.counts[values[0] :, values[1] :].sum()
-        found[a, b] = (counts, product.noise_std, max(1.0, float(rows), product.noise_std), True)
+        seen = _Joint.of(product.counts, (values[0], values[1]), product.noise_std)
+        found[a, b] = seen._replace(rows=max(1.0, float(rows), product.noise_std), is_product=True)
     return found
 
 
 def _pair_precision(
     schema: Schema,
     pair: tuple[int, int],
-    counts: Floats,
-    noise_std: float,
-    rows: float,
+    seen: _Joint,
     features: list[_Features],
     z: float,
     rows_per_person: int,
 ) -> PairPrecision:
+    rows = seen.rows
     people = rows / rows_per_person  # at least: the rows of a person are not a sample of independent rows
-    kappa, (first, second) = noise_std / rows, features
+    kappa, (first, second) = seen.noise_std / rows, features
     whiten = [side.whitening(kappa) for side in features]
     reach = [side.reach(white) for side, white in zip(features, whiten, strict=True)]
     is_known = min(map(len, whiten)) > 0
-    measure, association = _association(counts / rows, kappa, people, features, whiten)
-    (low, high), (lower, higher) = (association.interval(quantile) for quantile in (z, TWO_SIDED))
+    measure, association = _association(seen.counts / rows, kappa, people, features, whiten)
+    low, high = association.interval(TWO_SIDED)
     return PairPrecision(
         columns=pair,
         measure=measure,
         value=association.value,
         low=low,
         high=high,
-        half=(higher - lower) / 2,
+        at_once=association.interval(z),
+        sampling_std=(1 - association.value**2) / math.sqrt(people),
         distance=min(1.0, MEAN_SIZE / 2 * kappa * reach[0] * reach[1]) if is_known else 1.0,
         group_means=(
             _group_means(schema.columns[pair[0]], first, kappa, len(whiten[1]), reach[1]),
@@ -242,7 +326,7 @@ def table_association(both: tuple[Column, Column], counts: Floats, noise_std: fl
     """Return the measure of association, its value and half its 95 % interval, from a noisy table of two columns."""
     rows = max(1.0, float(counts.sum()))
     margins = [positive_shares(counts.sum(axis=axis), rows) for axis in (1, 0)]
-    features = [_features_of(column, shares) for column, shares in zip(both, margins, strict=True)]
+    features = [_features_of(column, shares, rows) for column, shares in zip(both, margins, strict=True)]
     kappa = noise_std / rows
     whiten = [side.whitening(kappa) for side in features]
     measure, association = _association(counts / rows, kappa, rows, features, whiten)
@@ -250,11 +334,16 @@ def table_association(both: tuple[Column, Column], counts: Floats, noise_std: fl
     return measure, association.value, (high - low) / 2
 
 
-def _features_of(column: Column, shares: Floats, vectors: Floats | None = None) -> _Features:
+def _features_of(column: Column, shares: Floats, rows: float, vectors: Floats | None = None) -> _Features:
     """Return the features of a column's cells: by default their indicators."""
     is_scale = column.is_ordered and column.size == column.values_size
-    ranks = np.cumsum(shares) - shares / 2 - 0.5 if is_scale else None
-    return _Features(np.eye(column.size) if vectors is None else vectors, shares, ranks)
+    is_coarse = is_binned(column) and column.values_size < column.finest.values_size
+    ranks = _ranks(shares) if is_scale else None
+    return _Features(np.eye(column.size) if vectors is None else vectors, shares, rows, ranks, is_coarse)
+
+
+def _ranks(shares: Floats) -> Floats:
+    return np.asarray(np.cumsum(shares) - shares / 2 - 0.5)
 
 
 def _association(
@@ -262,17 +351,21 @@ def _association(
 ) -> tuple[str, _Association]:
     first, second = features
     if first.ranks is not None and second.ranks is not None:
-        return SPEARMAN, _spearman(joint, kappa, people, first.score, second.score)
+        found = _spearman(joint, kappa, people, first.score, second.score)
+        bias = abs(found.estimate) * (1 - math.sqrt(first.of_ranks * second.of_ranks))
+        half = widened(np.array([TWO_SIDED * math.sqrt(found.variance)]), np.array([bias]))
+        return SPEARMAN, _Association(found.estimate, float(half[0] / TWO_SIDED) ** 2)
     return CRAMER, _cramer(joint, kappa, people, whiten) if min(map(len, whiten)) else _UNKNOWN_V
 
 
 @dataclass(frozen=True, slots=True)
 class _Association:
-    """An estimate with its standard error; of Cramér's V the square, times `dims`, is estimated."""
+    """An estimate and its variance. Of Cramér's V the square times `dims` is estimated; its variance grows."""
 
     estimate: float
-    std: float
+    variance: float  # of a square: if its true value is 0
     dims: int = 0  # 0 for a rank correlation
+    slope: float = 0.0  # by which the variance of a square grows with its true value
 
     def _convert(self, estimate: float) -> float:
         if not self.dims:
@@ -284,8 +377,14 @@ class _Association:
         return self._convert(self.estimate)
 
     def interval(self, quantile: float) -> tuple[float, float]:
-        low, high = (self._convert(self.estimate + sign * quantile * self.std) for sign in (-1, 1))
-        return low, high
+        """Return the ends of the interval.
+
+        The upper one is the largest value that is as far from the estimate as the noise at this value allows.
+        The lower one uses the larger noise at the estimate, since sums of squares have a long upper tail.
+        """
+        half = quantile * math.sqrt(self.variance + self.slope * max(0.0, self.estimate))
+        shift = quantile**2 * self.slope / 2
+        return self._convert(self.estimate - half), self._convert(self.estimate + shift + math.hypot(shift, half))
 
 
 _UNKNOWN_V = _Association(0.0, math.inf, 1)
@@ -296,16 +395,16 @@ def _spearman(joint: Floats, kappa: float, people: float, first: Floats | None, 
         return _Association(0.0, math.inf)
     value = float(np.clip(first @ joint @ second, -1.0, 1.0))
     noise = kappa * float(np.linalg.norm(first) * np.linalg.norm(second))
-    return _Association(value, math.hypot(noise, (1 - value**2) / math.sqrt(people)))
+    return _Association(value, noise**2 + (1 - value**2) ** 2 / people)
 
 
 def _cramer(joint: Floats, kappa: float, people: float, whiten: Sequence[Floats]) -> _Association:
     squares = (whiten[0] @ joint @ whiten[1].T) ** 2
     variances = kappa**2 * np.outer((whiten[0] ** 2).sum(axis=1), (whiten[1] ** 2).sum(axis=1)) + 1 / people
     # The squares hold noise too, so that their excess over it estimates those without.
-    of_relation = max(0.0, float((variances * (squares - variances)).sum()))
-    std = math.sqrt(2 * float((variances**2).sum()) + 4 * of_relation)
-    return _Association(float((squares - variances).sum()), std, min(len(whiten[0]), len(whiten[1])))
+    excess, at_zero = float((squares - variances).sum()), 2 * float((variances**2).sum())
+    typical = float((variances * squares).sum() / squares.sum())
+    return _Association(excess, at_zero, min(len(whiten[0]), len(whiten[1])), 4 * typical)
 
 
 def _group_means(column: Column, averaged: _Features, kappa: float, groups: int, reach: float) -> float | None:

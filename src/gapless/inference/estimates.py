@@ -18,6 +18,7 @@ from gapless.constraints.grammar import value_columns
 from gapless.data import Table
 from gapless.errors import Argument, Call, Hint, ModelError, QuestionError
 from gapless.inference import relations
+from gapless.inference.intervals import share_variance
 from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, RankCorrelation, Regression
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
@@ -207,7 +208,7 @@ def cumulative_shares(question: Quantile | CompiledQuestion, table: Table, _: Me
         part = group.mass / group.mass.sum()
         one_row = float((part**2).sum())
         below = np.minimum(np.cumsum(np.bincount(np.searchsorted(numbers, group.values), part, len(numbers))), 1.0)
-        shares[index], variances[index] = below, _share_variance(below, one_row)
+        shares[index], variances[index] = below, share_variance(below, one_row)
     names = tuple(f"{group.name} ≤ {number:g}" for group in groups for number in numbers)
     rows = np.repeat(_rows(groups), len(numbers))
     return Estimates(names, shares.ravel(), variances.ravel(), rows=rows)
@@ -225,14 +226,16 @@ def quantile_bounds(q: float, shares: Floats, half: Floats) -> QuantileBounds:
     """Return a quantile and its interval from shares of rows at or below each number, with half-widths.
 
     The interval has every number that is compatible with the intervals of shares: q may be between the share below the
-    number and the share up to it.
+    number and the share up to it. Where noise makes shares fall, the quantile is that of shares midway between the
+    largest up to a number and the smallest from it on.
 
     >>> quantile_bounds(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
     QuantileBounds(place=1, low=1, high=2)
     """
     last = len(shares) - 1
     upper, lower = np.append((shares + half)[:last], 1.0), np.append(0.0, (shares - half)[:last])
-    place = int(np.argmax(np.append(shares[:last], 1.0) >= q))
+    rising = (np.maximum.accumulate(shares) + np.minimum.accumulate(shares[::-1])[::-1]) / 2
+    place = int(np.argmax(np.append(rising[:last], 1.0) >= q))
     low, high = int(np.argmax(upper >= q)), last - int(np.argmax(lower[::-1] <= q))
     return QuantileBounds(place, min(low, place), max(high, place))
 
@@ -267,7 +270,7 @@ def _cell_shares(chosen: _Chosen) -> Estimates:
         none = np.full(len(names), np.nan)
         return Estimates(names, none, none, rows=np.zeros(len(names)))
     shares = np.bincount(chosen.group, chosen.mass, len(names)) / total
-    variances = _share_variance(shares, float((chosen.mass**2).sum() / total**2))
+    variances = share_variance(shares, float((chosen.mass**2).sum() / total**2))
     return Estimates(names, shares, variances, rows=np.full(len(names), total))
 
 
@@ -315,12 +318,6 @@ def _coefficients(chosen: _Chosen) -> Estimates:
     if known.any():
         found[:] = relations.regression(design[known], response[known], chosen.mass[known], logistic=question.logistic)
     return Estimates(tuple(names), found[0], found[1], rows=rows)
-
-
-def _share_variance(share: Any, one_row: float) -> Any:
-    """Return the variance of a share p: p (1 − p) / n, with p shrunk towards 1/2 by two rows of either kind."""
-    drawn = (share + 2 * one_row) / (1 + 4 * one_row)
-    return drawn * (1 - drawn) * one_row
 
 
 class _Group(NamedTuple):
@@ -374,5 +371,5 @@ def _estimate(question: Question, group: _Group) -> tuple[float, float]:
         return float(middle), float((high - low) / (2 * _NORMAL)) ** 2
     mean = float(share @ values)
     if isinstance(question, Proportion):
-        return mean, float(_share_variance(mean, one_row))
+        return mean, float(share_variance(mean, one_row))
     return float(share @ group.expected), float((share**2) @ (values - mean) ** 2)

@@ -29,7 +29,7 @@ as the bias is large.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from gapless.types import Floats
 
 LEVEL = 0.95
 _MOST_FREEDOM = 1e6  # beyond, t is normal
-_TWO_SIDED, _ONE_SIDED = 1.959964, 1.644854
+TWO_SIDED, _ONE_SIDED = 1.959964, 1.644854
 _FAR = 8.0  # bias in standard errors from which only one tail of the interval matters
 
 
@@ -83,9 +83,9 @@ def widened(half: Floats, bias: Floats) -> Floats:
     from scipy.special import chndtrix  # noqa: PLC0415 slow to load
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.minimum(bias / (half / _TWO_SIDED), _FAR)
-    more = np.where(ratio > 0, np.sqrt(chndtrix(LEVEL, 1.0, np.nan_to_num(ratio) ** 2)) / _TWO_SIDED, 1.0)
-    far = bias + half * _ONE_SIDED / _TWO_SIDED
+        ratio = np.minimum(bias / (half / TWO_SIDED), _FAR)
+    more = np.where(ratio > 0, np.sqrt(chndtrix(LEVEL, 1.0, np.nan_to_num(ratio) ** 2)) / TWO_SIDED, 1.0)
+    far = bias + half * _ONE_SIDED / TWO_SIDED
     return np.asarray(np.where(ratio >= _FAR, far, half * more))
 
 
@@ -94,3 +94,15 @@ def quantile(freedom: Floats) -> Floats:
     from scipy.special import stdtrit  # noqa: PLC0415 slow to load
 
     return np.asarray(stdtrit(freedom, (1 + LEVEL) / 2))
+
+
+def within_ends(value: Any, half: Any, least: float, most: float) -> tuple[Any, Any, Any]:
+    """Move an estimate between the least and the largest possible value; return it and the ends of its interval."""
+    value = np.clip(value, least, most)
+    return value, np.maximum(value - half, least), np.minimum(value + half, most)
+
+
+def share_variance(share: Any, one_row: float) -> Any:
+    """Return the variance of a share p: p (1 − p) / n, with p shrunk towards 1/2 by two rows of either kind."""
+    drawn = (share + 2 * one_row) / (1 + 4 * one_row)
+    return drawn * (1 - drawn) * one_row

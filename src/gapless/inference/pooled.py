@@ -66,7 +66,7 @@ class Pooled:
     Attributes:
         question: as text.
         estimates: one, or several by name.
-        copies: the number of pooled tables.
+        copies: the number of pooled tables; 0 if the estimates follow from released counts in closed form.
         notes: what the intervals do not cover.
         levels: of the rows and the columns of a cross table of two columns, whose cells the estimates are; else None.
     """

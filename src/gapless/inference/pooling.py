@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, TypeAlias, overload
 import numpy as np
 
 from gapless.data import Table
-from gapless.errors import Argument, Call, Hint, ModelError
+from gapless.errors import Call, Hint, ModelError
 from gapless.inference import estimates
+from gapless.inference.closed_form import Answers, closed_form
 from gapless.inference.estimates import Estimates
-from gapless.inference.intervals import bootstrap, quantile, rubin, widened
+from gapless.inference.intervals import TWO_SIDED, bootstrap, quantile, rubin, widened, within_ends
 from gapless.inference.pooled import FREE, Pooled, PooledEstimate
-from gapless.inference.support import binned, not_measured, reassign_within_bins, required_columns
-from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, Regression
+from gapless.inference.support import binned, reassign_within_bins, required_columns, unsupported, varies_inside_bins
+from gapless.query import Correlation, CrossTable, Mean, Proportion, Quantile, RankCorrelation, Regression
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import cell_numbers
 from gapless.query.parsing import AnyQuestion
@@ -105,30 +106,25 @@ class _Asked(NamedTuple):
 
 def _pool(copies: Copies, asked: _Asked) -> Pooled:
     model, question = copies.model, asked.question
-    results = [asked.ask(*drawn) for drawn in copies.drawn_copies]
-    names = results[0].names
-    if any(result.names != names for result in results):
-        raise ModelError(
-            "the estimator must return the same names for every copy, but it returned different names",
-            hint="write an estimator whose names do not depend on the rows of a copy",
-        )
-    needs = _needs(copies, asked, results[0])
-    used = [frozenset().union(*need) for need in needs]
-    is_relation = isinstance(question, Correlation | Regression)
-    averaged = estimates.bin_mean_column(question)
-    intervals = _intervals(copies, results, asked.ask, used, averaged, is_relation=is_relation)
-    hidden = _below_noise(results)
+    released = None if copies.weighted or asked.compiled is None else closed_form(model, asked.compiled)
+    if released is None or asked.compiled is None:
+        names, needs, intervals, hidden = _from_copies(copies, asked)
+    else:
+        names, needs, intervals, hidden = _from_counts(released, model, asked.compiled, question)
     if isinstance(question, Quantile):
         names, intervals = _quantiles(question, model, intervals)
         many = len(needs) // len(names)
-        needs, hidden = [[frozenset().union(*some)] for some in _parts(used, many)], hidden[::many]
-    notes = _notes(model, frozenset().union(*used))
+        needs, hidden = [[c for need in some for c in need] for some in _parts(needs, many)], hidden[::many]
+    used = frozenset().union(*(columns for need in needs for columns in need))
+    notes = _notes(model, used)
     if asked.compiled is not None:
-        hides = _rests_on_hidden_cells(asked.compiled, model, frozenset().union(*used))
+        hides = [False] * len(names) if released else _rests_on_hidden_cells(asked.compiled, model, used)
         hidden = [few or below for few, below in zip(hidden, hides, strict=True)]
         intervals = _within_ends(asked.compiled, intervals)
     reasons = [
-        _unsupported(model, need) or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
+        unsupported(model, need)
+        or ("" if released else _inside_bins(copies, question, need))
+        or (BELOW_NOISE if few else "" if np.isfinite(width) else TOO_FEW)
         for need, few, width in zip(needs, hidden, intervals.high - intervals.low, strict=True)
     ]
     if isinstance(question, Mean):
@@ -151,9 +147,56 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
             )
             for place, (name, reason) in enumerate(zip(names, reasons, strict=True))
         ),
-        copies=len(copies),
+        copies=0 if released else len(copies),
         notes=tuple(notes),
         levels=None if question is None else question.levels(model.schema),
+    )
+
+
+_Found: TypeAlias = tuple[tuple[str, ...], list[list[frozenset[int]]], "_Intervals", list[bool]]
+
+
+def _from_counts(released: Answers, model: FittedModel, asked: CompiledQuestion, question: Any) -> _Found:
+    """Return names, needed columns, intervals, and whether noise hides the rows: from counts, in closed form."""
+    values, halves, sampling, hidden = released
+    names = tuple(", ".join(names) for names in asked.groups or [()])
+    needs = [estimates.needed_together(question, model.schema)] * len(values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = halves / (TWO_SIDED * sampling)
+    return names, needs, _Intervals(values, values - halves, values + halves, noise, np.ones(len(values))), hidden
+
+
+def _from_copies(copies: Copies, asked: _Asked) -> _Found:
+    """Return the same from copies."""
+    results = [asked.ask(*drawn) for drawn in copies.drawn_copies]
+    names = results[0].names
+    if any(result.names != names for result in results):
+        raise ModelError(
+            "the estimator must return the same names for every copy, but it returned different names",
+            hint="write an estimator whose names do not depend on the rows of a copy",
+        )
+    needs = _needs(copies, asked, results[0])
+    used = [frozenset().union(*need) for need in needs]
+    is_relation = isinstance(asked.question, Correlation | Regression)
+    averaged = estimates.bin_mean_column(asked.question)
+    intervals = _intervals(copies, results, asked.ask, used, averaged, is_relation=is_relation)
+    return names, needs, intervals, _below_noise(results)
+
+
+def _inside_bins(copies: Copies, question: Any, need: Sequence[frozenset[int]]) -> str:
+    """Return the reason why a relation of numbers has no interval if values inside single bins decide it."""
+    if not (question is None or isinstance(question, Correlation | Regression)) or isinstance(
+        question, RankCorrelation
+    ):
+        return ""
+    names = copies.model.schema.names
+    rows = copies.smooth_cells_sample or copies.reference_sample
+    found = [names[c] for c in varies_inside_bins(rows, frozenset().union(*need))]
+    if not found:
+        return ""
+    return (
+        f"not supported by this release: most of what {listing(found)} vary is inside one bin of each, and how they go "
+        f"together there was not measured; {RankCorrelation(*found)}, or narrower bounds, would be supported"
     )
 
 
@@ -267,8 +310,7 @@ def _within_ends(asked: CompiledQuestion, intervals: _Intervals) -> _Intervals:
     ends = _ends(asked)
     if ends is None:
         return intervals
-    half, value = (intervals.high - intervals.low) / 2, np.clip(intervals.value, *ends)
-    low, high = (np.clip(end, *ends) for end in (value - half, value + half))
+    value, low, high = within_ends(intervals.value, (intervals.high - intervals.low) / 2, *ends)
     return intervals._replace(value=value, low=low, high=high)
 
 
@@ -327,42 +369,6 @@ def _below_noise(results: Sequence[Estimates]) -> list[bool]:
     known = np.array(rows, dtype=np.float64)
     many = known.mean(axis=0)
     return [bool(few) for few in (many > 0) & (many <= 1.96 * known.std(axis=0, ddof=1))]
-
-
-def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
-    """Return the reason for a missing interval; an empty text if there is an interval."""
-    measurements, names = model.measurements, model.schema.names
-    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
-    lacking = not_measured(needs, measurements.jointly_measured(model.schema))
-    if lacking:
-        described = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
-        tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
-        was, object_form = ("was", "it") if len(described) == 1 else ("were", "them")
-        kept = " in a table that rows of a network keep" if measurements.nodes else ""
-        return Hint(
-            f"not supported by this release: {listing(described)} {was} not measured{kept}; ",
-            Call("AIM", Argument("always", tables)),
-            f" measures {object_form}",
-        )
-    if not measurements.extended and any(column.gaps for column in model.schema.columns):
-        extended = Argument("missing", Call("Extended"))
-        return Hint("not supported by this release: gaps were not measured; ", extended, " measures them")
-    columns = sorted(frozenset().union(*needs))
-    whole = [names[c] for c in binned(model.schema, columns) if model.schema.columns[c].values_size == 1]
-    if whole and len(columns) > 1:
-        return (
-            f"not supported by this release: all values of {listing(whole)} are in one bin, so relations with other "
-            "columns were not measured; more of the budget, or declared bins, would show them"
-        )
-    hidden = [
-        names[c] for c in columns if model.schema.columns[c].gaps and measurements.is_below_noise(model.schema, c)
-    ]
-    if hidden:
-        return (
-            f"not supported by this release: noise hides the rows in which {listing(hidden)} "
-            f"{'is' if len(hidden) == 1 else 'are'} observed; more of the budget, or fewer cells, would show them"
-        )
-    return ""
 
 
 def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:

@@ -38,9 +38,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import Table
+from gapless.errors import Argument, Call, Hint
 from gapless.inference.estimates import Estimates
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
+from gapless.synth.fitted import FittedModel
+from gapless.text import listing
 from gapless.types import Floats, Integers
 
 Estimator = Callable[[Table], Estimates]
@@ -113,6 +116,68 @@ def not_measured(needs: Iterable[frozenset[int]], together: Sequence[frozenset[i
     """Return the largest sets of columns that were not measured in one table."""
     lacking = {need for need in needs if need and not any(need <= columns for columns in together)}
     return [need for need in sorted(lacking, key=sorted) if not any(need < other for other in lacking)]
+
+
+def unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
+    """Return the reason for a missing interval; an empty text if there is an interval."""
+    measurements, names = model.measurements, model.schema.names
+    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
+    lacking = not_measured(needs, measurements.jointly_measured(model.schema))
+    if lacking:
+        described = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
+        tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
+        was, object_form = ("was", "it") if len(described) == 1 else ("were", "them")
+        kept = " in a table that rows of a network keep" if measurements.nodes else ""
+        return Hint(
+            f"not supported by this release: {listing(described)} {was} not measured{kept}; ",
+            Call("AIM", Argument("always", tables)),
+            f" measures {object_form}",
+        )
+    if not measurements.extended and any(column.gaps for column in model.schema.columns):
+        extended = Argument("missing", Call("Extended"))
+        return Hint("not supported by this release: gaps were not measured; ", extended, " measures them")
+    columns = sorted(frozenset().union(*needs))
+    whole = [names[c] for c in binned(model.schema, columns) if model.schema.columns[c].values_size == 1]
+    if whole and (len(columns) > 1 or whole[0] not in model.within_bin_counts):
+        lost = "so relations with other columns were" if len(columns) > 1 else "and where they are in it was"
+        return (
+            f"not supported by this release: all values of {listing(whole)} are in one bin, {lost} not measured; more "
+            "of the budget, or declared bins, would help"
+        )
+    hidden = [
+        names[c] for c in columns if model.schema.columns[c].gaps and measurements.is_below_noise(model.schema, c)
+    ]
+    if hidden:
+        return (
+            f"not supported by this release: noise hides the rows in which {listing(hidden)} "
+            f"{'is' if len(hidden) == 1 else 'are'} observed; more of the budget, or fewer cells, would show them"
+        )
+    return ""
+
+
+MOST_INSIDE = 0.2  # of what dependence inside one bin of each column could add to a correlation
+
+
+def varies_inside_bins(table: Table, columns: Iterable[int]) -> list[int]:
+    r"""Return the two columns whose relation is mostly a matter of values inside two bins; none if there are none.
+
+    With :math:`\eta` the share of a column's variance that is inside one bin, dependence inside two bins changes the
+    correlation of two columns by at most :math:`\sqrt{\eta_1 \eta_2}` (Cauchy, Schwarz). In long tails this is large:
+    the last bin holds much of the variance, and no release shows how two columns go together in it.
+    """
+    shares = {c: _share_inside(table, c) for c in binned(table.schema, columns)}
+    most = sorted(shares, key=lambda c: shares[c])[-2:]
+    return sorted(most) if len(most) == 2 and np.sqrt(np.prod([shares[c] for c in most])) > MOST_INSIDE else []
+
+
+def _share_inside(table: Table, column: int) -> float:
+    """Return the largest share of the variance of a binned column's values that is inside one bin."""
+    values, codes, bins = table.numeric_values(column), table.codes[column], table.schema.columns[column].values_size
+    assert values is not None  # noqa: S101 for mypy: the column is numeric
+    values, codes = values[codes < bins].astype(np.float64), codes[codes < bins].astype(np.int64)
+    means = np.bincount(codes, values, bins) / np.maximum(np.bincount(codes, minlength=bins), 1)
+    inside = np.bincount(codes, np.square(values - means[codes]), bins)
+    return float(inside.max() / max(len(values) * values.var(), np.finfo(float).tiny)) if len(values) else 0.0
 
 
 SWEEPS = 4  # of backfitting

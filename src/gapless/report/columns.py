@@ -13,7 +13,8 @@ from gapless.draw.page import Html, section, table, tag, unbroken
 from gapless.evaluate.marginals import shares
 from gapless.evaluate.usability import SHARE_LIMITS, Usability, grade_of_column, grade_of_mean
 from gapless.evaluate.verdict import MEAN_LIMITS
-from gapless.inference.precision import TWO_SIDED, ColumnPrecision
+from gapless.inference.intervals import TWO_SIDED
+from gapless.inference.precision import ColumnPrecision
 from gapless.synth.fitted import FittedModel
 
 _NOISE = (
@@ -27,7 +28,8 @@ _INTERVALS = (
     "Bars: shares among the synthetic rows in which the column is not missing. Whiskers and numbers: 95% intervals for "
     "the share in the population from which the private rows came, among those whose value is observed. They follow "
     "from the released counts, and cover noise and sampling. Synthetic rows follow a model of many measurements, so a "
-    "bar may be outside of its whisker. For estimates on several columns, use gapless estimate."
+    "bar may be outside of its whisker. gapless estimate prints the same numbers, and estimates on several columns. "
+    "For columns with gaps its numbers are for all people: it fills gaps by what other columns show."
 )
 _HIDDEN = (
     " Of columns that are mostly missing, the intervals are widened by what the gaps hide: they hold for all people, "
@@ -37,7 +39,7 @@ _HIDDEN = (
 
 def noise_section(usability: Usability) -> Html:
     """Return the table of the noise in each column, the noisiest first."""
-    measured = [column for column in usability.columns[:MOST_COLUMNS] if column.is_measured and len(column.shares)]
+    measured = [column for column in usability.columns[:MOST_COLUMNS] if column.is_measured]
     rows = [
         (
             column.column.name,
@@ -109,11 +111,12 @@ def _remarks(column: ColumnPrecision, *, is_lost: bool) -> list[str]:
         remarks.append("Lost: noise left one bin for all values. ")
     elif is_lost:
         remarks.append("Lost in noise: these shares say nothing about the table. ")
-    elif not column.is_measured:
-        remarks.append("Not measured by itself. ")
+    elif column.unsupported:
+        remarks.append(f"No interval: {column.unsupported}. ")
     mean = None if is_lost or grade_of_mean(column) == "poor" else column.mean_interval()
     if mean is not None:
-        remarks.append(f"Mean {_rounded(mean.value)} ({_rounded(mean.low)} to {_rounded(mean.high)}). ")
+        of = " of observed values" if column.column.gaps else ""
+        remarks.append(f"Mean{of} {_rounded(mean.value)} ({_rounded(mean.low)} to {_rounded(mean.high)}). ")
     if column.is_mostly_missing:
         remarks.append(f"Missing in {column.missing:.0%} of the rows, and filled in all synthetic rows.")
     return remarks

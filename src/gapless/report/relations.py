@@ -13,7 +13,7 @@ from gapless.draw.scatter import Band, scatter
 from gapless.evaluate.marginals import DENSE_CELLS, association, shares
 from gapless.evaluate.usability import Usability
 from gapless.inference.associations import PairPrecision
-from gapless.inference.precision import TWO_SIDED, ColumnPrecision
+from gapless.inference.precision import ColumnPrecision, Interval
 from gapless.schema import Integer, Number
 from gapless.text import plural
 from gapless.types import Floats
@@ -25,13 +25,14 @@ MOST_PLOTTED, POINTS = 6, 300
 
 _MAP = (
     "Associations in hundredths: Spearman's ρ for two ordered columns, else Cramér's V. They are estimates from the "
-    "released values, with intervals for noise and sampling that hold for all pairs at once in 19 of 20 releases. Grey "
-    "pairs have 0 in their interval: the release does not show whether they are related. Pairs without a square were "
-    "not measured together, or are lost in noise."
+    "released values, with 95% intervals for noise and sampling, as gapless estimate prints them for columns without "
+    "gaps. Of many pairs of independent columns, some look related. So grey pairs are those that have 0 in a wider "
+    "interval: these hold for all pairs at once in 19 of 20 releases. Pairs without a square were not measured "
+    "together, or are lost in noise."
 )
 _PLOTS = (
     "Points: the first synthetic rows. Line: the regression on all of them. Band: the lines that the interval of the "
-    "rank correlation, and the noise and sampling of the mean, leave open. The strongest certain relations of two "
+    "rank correlation and that of the mean leave open. The strongest certain relations of two "
     "numbers are shown."
 )
 
@@ -101,7 +102,9 @@ def _strongest(sample: Table, pairs: Sequence[PairPrecision]) -> Html:
     ]
     if not rows:
         return tag("p", "None: noise hides every relation of two columns.")
-    return join([table(("columns", "", "value", "interval", "in the rows"), rows, right=(2, 3, 4)), _STAR])
+    starred = any(row[-1].endswith("*") for row in rows)
+    numbers = table(("columns", "", "value", "interval", "in the rows"), rows, right=(2, 3, 4))
+    return join([numbers, _STAR]) if starred else numbers
 
 
 def _in_rows(sample: Table, pair: PairPrecision) -> str:
@@ -141,26 +144,25 @@ def _plot(sample: Table, pair: PairPrecision, both: Sequence[ColumnPrecision]) -
         return None
     seen = np.isfinite(x) & np.isfinite(y)
     x, y = x[seen], y[seen]
-    if len(x) < 2 or not x.std() or not y.std():
+    mean = both[1].mean_interval()
+    if len(x) < 2 or not x.std() or not y.std() or mean is None:
         return None
     names = [column.column.name for column in both]
     return scatter(
         " × ".join(names),
         list(zip(x[:POINTS].tolist(), y[:POINTS].tolist(), strict=True)),
-        _band(x, y, pair, both),
+        _band(x, y, pair, mean),
         across=names[0],
         up=names[1],
         about=f"{pair.measure} {_text(pair)}",
     )
 
 
-def _band(x: Floats, y: Floats, pair: PairPrecision, both: Sequence[ColumnPrecision]) -> Band:
-    """Return the regression line of the rows, and the slopes that the interval of the correlation leaves open."""
+def _band(x: Floats, y: Floats, pair: PairPrecision, mean: Interval) -> Band:
+    """Return the regression line of the rows, and the lines that the intervals of correlation and mean leave open."""
     places = np.linspace(x[:POINTS].min(), x[:POINTS].max(), 25)
     off = (places - x.mean()) / x.std()
     slope = float(np.corrcoef(x, y)[0, 1])
-    mean_std = float(np.hypot(both[1].mean_std or 0.0, 1 / np.sqrt(both[1].people)))
-    line, *ends = (y.mean() + y.std() * r * off for r in (slope, pair.low, pair.high))
-    half = TWO_SIDED * mean_std * y.std()
-    low, high = np.minimum(*ends) - half, np.maximum(*ends) + half
-    return Band(places.tolist(), line.tolist(), low.tolist(), high.tolist())
+    line, *ends = (y.std() * r * off for r in (slope, pair.low, pair.high))
+    low, high = np.minimum(*ends) + mean.low, np.maximum(*ends) + mean.high
+    return Band(places.tolist(), (y.mean() + line).tolist(), low.tolist(), high.tolist())

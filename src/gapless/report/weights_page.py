@@ -73,7 +73,8 @@ def _spread(weights: Weights) -> Html:
         both,
         ordered=True,
     )
-    return section("Weights", cards(numbers), key(both), tag("div", chart, class_="card"))
+    text = "The mean weight is 1. Bars: the rows whose weight is in each range."
+    return section("Weights", cards(numbers), tag("p", text), key(both), tag("div", chart, class_="card"))
 
 
 def _column(rows: Table, place: int, mass: Floats) -> ColumnCard:

@@ -189,15 +189,21 @@ def _reach(rows: Floats, noise_std: float, edges: Floats, outstanding: tuple[int
 def least_squares_counts(tables: Sequence[Floats], noise_std: float) -> Floats:
     """Estimate signed counts of cells by least squares over all levels, which is unbiased.
 
-    From the top, the difference between a node and the sum of its children is split equally among the children (Hay,
-    Rastogi, Miklau, Suciu 2010).
+    From below, a node's count is combined with the sum of its children by precision. From the top, the difference
+    between a node and the sum of its children is divided among these by their variances (Hay, Rastogi, Miklau, Suciu
+    2010, also where nodes have fewer children than others).
     """
-    agreed, _ = _agreed(tables, noise_std)
-    rows = agreed[0]
-    for values in agreed[1:]:
-        children = _by_parent(values, fill=np.nan)
-        difference = (rows - np.nansum(children, axis=1)) / np.isfinite(children).sum(axis=1)
-        rows = (children + difference[:, None]).ravel()[: len(values)]
+    values, variances = [np.asarray(tables[-1], dtype=np.float64)], [np.full(len(tables[-1]), noise_std**2)]
+    for table in tables[-2::-1]:
+        sums, spread = (_by_parent(part[0], fill=0.0).sum(axis=1) for part in (values, variances))
+        weight = spread / (spread + noise_std**2)
+        values.insert(0, weight * table + (1 - weight) * sums)
+        variances.insert(0, weight * noise_std**2)
+    rows = values[0]
+    for below, variance in zip(values[1:], variances[1:], strict=True):
+        children, spread = _by_parent(below, fill=0.0), _by_parent(variance, fill=0.0)
+        difference = (rows - children.sum(axis=1)) / spread.sum(axis=1)
+        rows = (children + difference[:, None] * spread).ravel()[: len(below)]
     return rows
 
 

@@ -76,7 +76,17 @@ class Measurements:
     @property
     def total(self) -> float:
         """The noisy number of rows, estimated from the tables too if every row is in them."""
-        return estimate_total([*self.rows, *self.tables] if self.extended else self.rows)
+        return estimate_total(self._counts_of_rows)
+
+    @property
+    def total_std(self) -> float:
+        """The standard deviation of the noise in `total`; infinite if nothing gives it."""
+        precision = sum(1 / (table.counts.size * table.noise_std**2) for table in self._counts_of_rows)
+        return precision**-0.5 if precision else float("inf")
+
+    @property
+    def _counts_of_rows(self) -> tuple[Measurement, ...]:
+        return (*self.rows, *self.tables) if self.extended else self.rows
 
     @property
     def scaled_tables(self) -> list[Measurement]:
@@ -128,7 +138,13 @@ class Measurements:
                 found.add(frozenset(c for c, size in axes if size == sizes[c]))
         found |= {frozenset(product.columns) for product in self.products}
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # jointly known with every set
-        return [columns | constant for columns in found if not any(columns < other for other in found)]
+        ordered = sorted(found, key=len, reverse=True)
+        largest = {length: place for place, length in reversed(list(enumerate(map(len, ordered))))}
+        return [
+            columns | constant
+            for columns in ordered
+            if not any(columns < larger for larger in ordered[: largest[len(columns)]])
+        ]
 
     def column_counts(self, schema: Schema, column: int, among: Iterable[int] = ()) -> tuple[Floats, float]:
         """Estimate the signed counts of a column's cells, and the standard deviation of their noise.
@@ -260,22 +276,10 @@ class Measurements:
         deviations = least_squares_counts(levels, noise_std) * (numbers - means[bins])
         return np.asarray(means + np.bincount(bins, deviations, many) / rows)
 
-    def within_bin_sum(self, schema: Schema, column: int, numbers: Floats) -> tuple[float, float]:
-        r"""Estimate the sum over rows of each number's deviation from the middle of its learned bin, and its noise.
-
-        Signed counts are a least-squares estimate. With d the deviations, X the sums of cells that were counted, and
-        :math:`\sigma` the noise of a count, the variance is :math:`\sigma^2 d^\top (X^\top X)^{-1} d`. The estimate
-        from counts of 0, and d in place of the finest counts, is :math:`(X^\top X)^{-1} d`.
-        """
+    def levels_of(self, column: int) -> tuple[tuple[Floats, ...], float]:
+        """Return the counts of each level of a column's bin hierarchy, if its bins were learned, and their noise."""
         levels, noise_std = self._hierarchies.get(column, ([], 0.0))
-        line = schema.columns[column]
-        if not levels or not isinstance(line, BinnedColumn):
-            return 0.0, 0.0
-        bins = line.finest.regroup(line)[: len(numbers)]
-        deviations = numbers - (np.bincount(bins, numbers) / np.bincount(bins))[bins]
-        inverse = least_squares_counts([*(np.zeros(len(level)) for level in levels[:-1]), deviations], noise_std)
-        variance = noise_std**2 * float(deviations @ inverse)
-        return float(least_squares_counts(levels, noise_std) @ deviations), float(np.sqrt(max(0.0, variance)))
+        return tuple(levels), noise_std
 
     def nonnegative(self, schema: Schema) -> Measurements:
         """Return the same tables with nonnegative counts in the bin hierarchy, as replicates have them."""

@@ -62,7 +62,7 @@ VERBS = [
     "use",
     "write",
 ]
-NOTES = ("inference.pooling",)  # what they say of results is written as hints are
+NOTES = ("inference.pooling", "inference.support")  # what they say of results is written as hints are
 
 # Where the names that hints use are: what users import, and what only the library itself passes to each other.
 MODULES = (gl, data, evaluate, missing, privacy, query, synth, weights, neighbors, sums, training)

@@ -14,12 +14,10 @@ from gapless.evaluate.usability import (
     SHARE_LIMITS,
     grade_of_column,
     grade_of_mean,
-    grade_of_pair,
     mostly_missing_sentence,
     usability,
 )
-from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS
-from gapless.inference.associations import PairPrecision
+from gapless.evaluate.verdict import MEAN_LIMITS
 from gapless.inference.precision import ColumnPrecision
 from gapless.schema import Categorical, Integer, Number, Schema
 from gapless.testing import fixed_noise
@@ -177,10 +175,7 @@ def test_a_column_that_is_mostly_missing_is_named_and_its_intervals_are_widened(
     assert all(high - low < 0.1 for _, low, high in judged.columns[0].share_intervals())
 
 
-COLUMN = ColumnPrecision(Categorical("x", ["a", "b"]), 1000.0, 1000.0, 0.0, np.array([0.5, 0.5]), 1.0)
-PAIR = PairPrecision(
-    columns=(0, 1), measure="Cramér's V", value=0.5, low=0.4, high=0.6, half=0.1, distance=0.1, group_means=(None, None)
-)
+COLUMN = ColumnPrecision(Categorical("x", ["a", "b"]), np.array([500.0, 500.0]), 1.0, 1000.0, 2**0.5, 1000.0)
 
 
 @pytest.mark.parametrize(("limit", "better", "worse"), [("good", "good", "fair"), ("poor", "fair", "poor")])
@@ -188,13 +183,26 @@ def test_each_limit_divides_two_grades(limit, better, worse):
     noise_std = getattr(SHARE_LIMITS, limit) * 1000 / (np.sqrt(2 / np.pi) / 2 * np.sqrt(2))
     found = [grade_of_column(replace(COLUMN, noise_std=noise_std * times)) for times in (0.999, 1.001)]
     assert found == [better, worse]
-    halves = (getattr(CORRELATION_LIMITS, limit) * times for times in (0.999, 1.001))
-    assert [grade_of_pair(replace(PAIR, half=half)) for half in halves] == [better, worse]
-    numbers = replace(COLUMN, column=Integer("x", bounds=(0, 1)), middles=np.array([0.0, 1.0]))
+    numbers = replace(COLUMN, column=Integer("x", bounds=(0, 1)), numbers=np.array([0.0, 1.0]))
     std = getattr(MEAN_LIMITS, limit) / 1.959964 * 0.5 * 1000 / np.sqrt(0.5)
     found = [grade_of_mean(replace(numbers, noise_std=std * times)) for times in (0.999, 1.001)]
     assert found == [better, worse]
     assert grade_of_mean(COLUMN) is None
+
+
+def test_what_has_no_interval_is_usable_with_care_at_best(tmp_path):
+    """If gaps were not measured, pool has no interval for any column: the verdict calls nothing usable."""
+    hidden = replace(COLUMN, column=Integer("x", bounds=(0, 1)), numbers=np.array([0.0, 1.0]))
+    assert (grade_of_column(hidden), grade_of_mean(hidden)) == ("good", "good")
+    hidden = replace(hidden, unsupported="noise hides the rows in which x is observed")
+    assert (grade_of_column(hidden), grade_of_mean(hidden)) == ("fair", "fair")
+    schema = LARGE.with_columns({"n": replace(LARGE["n"], may_be_missing=True)})
+    model = fitted(large(30_000), schema, tmp_path, gl.MST(missing=gl.Observed()), budget=gl.Budget(10.0, 1e-6))
+    assert usability(model).usable_for == ()
+    assert "single columns (a, b, n)" in usability(model).with_care
+    assert "No intervals, so usable with care at best: a, b, n." in usability(model).reasons
+    for estimate in gl.pool(model.copies(2), gl.query.CrossTable("a")).estimates:
+        assert estimate.interval is None
 
 
 def test_limits_are_shares_and_every_level_has_a_sentence():
@@ -212,3 +220,21 @@ def test_the_verdict_as_plain_values(lost):
         "not_for": list(judged.not_for),
     }
     assert [line.partition(":")[0] for line in str(judged).splitlines()[1:]] == ["  Not for"] or judged.with_care
+
+
+def test_a_column_that_noise_left_two_bins_is_not_usable(tmp_path):
+    """485 visits to a doctor, two learned bins: their counts are certain, and half of the rows move within them."""
+    rng = np.random.default_rng(0)
+    schema = Schema("visits", [Integer("visits", bounds=(0, 48), bins="learned"), Integer("children", bounds=(1, 9))])
+    frame = pl.DataFrame({"visits": np.minimum(rng.geometric(0.4, 485) - 1, 48), "children": rng.integers(1, 10, 485)})
+    with fixed_noise(0):
+        people = private(frame, schema, tmp_path, budget=gl.Budget(0.8, 1e-6))
+        model = gl.Factors().fit(people, spend=people.ledger.left)
+    judged = usability(model)
+    visits = judged.columns[0]
+    assert 1 < visits.column.values_size < 6
+    assert grade_of_column(visits) == "poor"
+    assert visits.distance <= 1
+    assert not any("visits" in use for use in judged.usable_for)
+    several = replace(visits, levels=())  # as if its bins were declared
+    assert grade_of_column(several) == "good"

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.evaluate.comparison import Score
 from gapless.evaluate.comparison_page import comparison_page
 from gapless.evaluate.values import Difference
 from gapless.evaluate.verdict import SCORES, TOPICS, grade_of_difference, grade_of_score, strong_relations
@@ -108,6 +109,21 @@ def test_the_verdict_comes_first_and_a_second_sample_is_explained(ruined):
     columns = page.partition("<h2>Columns</h2>")[2]
     assert columns.index("Shares of votes") < columns.index("Shares of sex")
     assert "<td>median</td>" in columns
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "second_sample", "grade"),
+    [
+        ("two-way distance", 0.58, 0.30, "poor"),  # of noise on 69 rows: twice a second sample's excused it
+        ("two-way distance", 0.662, 0.385, "poor"),
+        ("three-way distance", 0.83, 0.459, "poor"),
+        ("three-way distance", 0.20, 0.09, "fair"),
+        ("three-way distance", 0.24, 0.13, "good"),
+        ("two-way distance", 0.45, 0.385, "good"),  # little more than a second sample
+    ],
+)
+def test_few_rows_do_not_excuse_what_a_second_sample_would_not_show(name, value, second_sample, grade):
+    assert grade_of_score(Score(name, value, None, "", second_sample=second_sample)) == grade
 
 
 def test_equal_tables_and_second_samples_are_good():

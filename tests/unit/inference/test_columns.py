@@ -6,6 +6,8 @@ import pytest
 
 import gapless as gl
 from gapless.inference import column_estimates
+from gapless.inference.associations import pair_precision
+from gapless.inference.precision import column_precision
 from gapless.query import CrossTable
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
@@ -17,6 +19,7 @@ SCHEMA = gl.Schema(
         gl.Categorical("sex", ["F", "M"]),
         gl.Integer("wage", bounds=(0, 3), may_be_missing=True),
         gl.Integer("height", bounds=(0, 999), bins=1),
+        gl.Ordinal("grade", list("abcd")),
     ],
 )
 
@@ -27,6 +30,7 @@ def copies(tmp_path_factory):
     rng = np.random.default_rng(1)
     age, height = rng.integers(10, size=600), rng.integers(1000, size=600)
     people = pl.DataFrame({"age": age, "sex": rng.choice(["F", "M"], 600), "wage": [None] * 600, "height": height})
+    people = people.with_columns(grade=pl.Series(np.array(list("abcd"))[np.minimum(age // 2, 3)]))
     table = private(people, SCHEMA, tmp_path_factory.mktemp("columns"), budget=gl.Budget(2.0, 1e-6))
     with fixed_noise(1):
         model = gl.MST().fit(table, spend=table.ledger.left)
@@ -38,9 +42,39 @@ def test_columns_have_the_estimates_of_pool(copies):
     assert list(found) == list(SCHEMA.names)
     assert found["age"].shares == gl.pool(copies, CrossTable("age"))
     assert found["age"].mean == gl.pool(copies, gl.Mean("age")).estimates[0]
-    assert [len(estimates.shares.estimates) for estimates in found.values()] == [10, 2, 4, 1]
+    assert [len(estimates.shares.estimates) for estimates in found.values()] == [10, 2, 4, 1, 4]
     assert found["sex"].mean is None
     assert list(column_estimates(copies, ["sex"])) == ["sex"]
+
+
+def test_the_report_and_pool_have_the_same_numbers_and_no_copy_is_drawn(copies):
+    """To all digits that are printed: shares, means and rank correlations are of the same function."""
+    age, sex, *_ = column_precision(copies.model)
+    fresh = copies.model.copies(4, seed=1)
+    found = column_estimates(fresh, ["age", "sex"])
+    for column, name in ((age, "age"), (sex, "sex")):
+        for share, of_report in zip(found[name].shares.estimates, column.share_intervals(), strict=True):
+            assert (share.value, *share.interval) == pytest.approx(of_report, rel=1e-12)
+    mean = found["age"].mean
+    assert (mean.value, *mean.interval) == pytest.approx(age.mean_interval(), rel=1e-12)
+    (pair,) = pair_precision(copies.model, only=frozenset({0, 4}))
+    (related,) = gl.pool(fresh, gl.query.RankCorrelation("age", "grade")).estimates
+    assert (related.value, *related.interval) == pytest.approx((pair.value, pair.low, pair.high), rel=1e-12)
+    assert fresh.parts == {}
+    assert found["age"].shares.copies == 0
+    assert 0.4 < related.interval[0] < related.value < 0.95
+
+
+def test_conditions_on_the_column_itself_need_no_copies(copies):
+    fresh = copies.model.copies(4, seed=1)
+    grown, young = gl.Mean("age", where="age >= 5"), gl.Proportion("age <= 1", where="age < 5")
+    for question, truth in ((grown, 7.0), (young, 0.4), (gl.Median("age"), 4.5), (gl.Quantile("age", 0.9), 8.5)):
+        (found,) = gl.pool(fresh, question).estimates
+        assert found.interval[0] - 0.5 <= truth <= found.interval[1] + 0.5
+        assert found.interval[1] - found.interval[0] <= 2
+    (few,) = gl.pool(fresh, gl.Mean("age", where="age > 9")).estimates
+    assert few.interval is None
+    assert fresh.parts == {}
 
 
 def test_a_column_without_observed_rows_has_no_interval_but_a_reason(copies):
@@ -55,7 +89,9 @@ def test_a_column_in_one_bin_has_no_relations(copies):
         for estimate in gl.pool(copies, question).estimates:
             assert estimate.interval is None
             assert "all values of height are in one bin, so relations with other columns" in estimate.unsupported
-    assert gl.pool(copies, gl.Mean("height")).estimates[0].interval is not None
+    (mean,) = gl.pool(copies, gl.Mean("height")).estimates
+    assert mean.interval is None
+    assert "all values of height are in one bin, and where they are in it was not measured" in mean.unsupported
 
 
 def test_several_questions_are_estimated_in_one_pass(copies):

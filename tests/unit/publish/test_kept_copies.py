@@ -23,7 +23,7 @@ SCHEMA = gl.Schema(
         gl.Boolean("smoker"),
     ],
 )
-QUESTIONS = [parse_question(text) for text in ("mean(age) by smoker", "median(age)", "mean(visits)")]
+QUESTIONS = [parse_question(text) for text in ("mean(age) by smoker", "median(age)", "corr(visits, smoker)")]
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,10 @@ def test_relations_are_sorted_by_what_is_certain_and_others_are_grey(tmp_path):
         model = gl.Mixture().fit(table, spend=table.ledger.left)
     judged = usability(model)
     known = {pair.columns: pair for pair in judged.pairs}
-    weak = (replace(known[0, 2], value=0.3, low=-0.1, high=0.7), replace(known[1, 2], value=0.0, low=-0.1, high=0.1))
+    weak = (
+        replace(known[0, 2], value=0.3, low=0.1, high=0.5, at_once=(-0.1, 0.7)),
+        replace(known[1, 2], value=0.0, low=-0.1, high=0.1, at_once=(-0.2, 0.2)),
+    )
     judged = replace(judged, pairs=(known[0, 1], *weak))
     again = partial(release_page, model, model.sample(400, seed=1), table.ledger, judged)
     text = again()
@@ -66,6 +69,7 @@ def test_relations_are_sorted_by_what_is_certain_and_others_are_grey(tmp_path):
     strongest = text.partition("<h3>The strongest</h3>")[2].partition("</table>")[0]
     assert "x × y" in strongest
     assert "x × z" not in strongest
+    assert (" *</td>" in strongest) == ("*: in the synthetic rows" in text)
     assert re.search(r'class="hot" fill-opacity="0.000"><title>x × z: Spearman', text)  # grey
     intervals = text.partition("<h3>All intervals</h3>")[2]
     assert intervals.index("x × y ") < intervals.index("x × z ")

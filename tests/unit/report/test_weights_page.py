@@ -22,7 +22,14 @@ def drawn(weights, folder):
 def test_shares_with_and_without_weights_and_the_rows_in_effect(tmp_path):
     weights = gl.weights.Weights(np.where(np.arange(100) < 50, 3.0, 1.0), method="by hand")
     rows, page = drawn(weights, tmp_path)
-    for text in ("By hand weights of 100 rows: 80 rows in effect", "0.2 to 0.5", "1 to 2", "x0 × x1", "missing: "):
+    for text in (
+        "By hand weights of 100 rows: 80 rows in effect",
+        "0.2 to 0.5",
+        "1 to 2",
+        "mean weight is 1",
+        "x0 × x1",
+        "missing: ",
+    ):
         assert text in page
     moved = gl.evaluate.compare_pairs(rows, rows, weights=weights)[0].distance
     assert f"{100 * moved:.1f}%" in page

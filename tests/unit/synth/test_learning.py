@@ -357,3 +357,14 @@ def test_as_many_bins_as_are_cut_evenly_are_refused_before_they_are_paid_for(tmp
     with pytest.raises(gl.errors.ModelError, match=r"fits into 5,000 cells: x \(32 cells\), z \(300 cells\)"):
         gl.MST(cap_cells=5_000).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
+
+
+@pytest.mark.parametrize("cells", [21, 64, 85, 130])
+def test_signed_counts_are_least_squares_also_where_the_tree_is_not_full(cells):
+    """So noise in cells is exactly that of least squares, on which confidence intervals of means rest."""
+    rng, nodes = np.random.default_rng(cells), hierarchy_levels(cells, 0)
+    design = np.concatenate([np.eye(level[-1] + 1)[level].T for level in nodes])
+    counts = rng.normal(50, 20, len(design))
+    tables = np.split(counts, np.cumsum([level[-1] + 1 for level in nodes])[:-1])
+    exact = np.linalg.lstsq(design, counts, rcond=None)[0]
+    assert least_squares_counts(tables, 20.0) == pytest.approx(exact)
