@@ -129,7 +129,12 @@ class ColumnPrecision:
     @property
     def missing(self) -> float:
         """The released share of rows in which it is missing; 0 if gaps were not counted."""
-        return 1 - self.rows / max(self.rows, self.all_rows)
+        return 1 - self.rows / self._rows_with_gaps
+
+    @property
+    def _rows_with_gaps(self) -> float:
+        """The number of rows, at least those in which it is observed: noise may make the released number 0."""
+        return max(self.rows, self.all_rows)
 
     @property
     def share_std(self) -> float:
@@ -167,8 +172,8 @@ class ColumnPrecision:
         if not self.is_measured:
             return None
         gaps = (np.arange(len(self.counts)) >= self.column.size).astype(np.float64)
-        noise = self._noise_of_counts(gaps - self.missing) / self.all_rows if gaps.any() else 0.0
-        people = max(1.0, self.all_rows / self.per_person)
+        noise = self._noise_of_counts(gaps - self.missing) / self._rows_with_gaps if gaps.any() else 0.0
+        people = max(1.0, self._rows_with_gaps / self.per_person)
         return TWO_SIDED * math.hypot(noise, math.sqrt(self.missing * (1 - self.missing) / people))
 
     def share_intervals(self) -> list[Interval] | None:

@@ -103,3 +103,9 @@ def test_a_column_that_is_lost_or_was_not_measured_has_no_interval():
     assert collapsed.is_collapsed
     assert (collapsed.share_intervals(), collapsed.mean_interval()) == (None, None)
     assert collapsed.mean_std == np.inf
+
+
+def test_a_released_number_of_rows_of_zero_is_at_least_that_of_the_rows_that_were_counted():
+    gaps = replace(LEVELS, counts=np.array([3.0, 7.0, 5.0]), total=0.0, all_rows=0.0)
+    assert gaps.missing == 0
+    assert 0 < gaps.missing_half < np.inf
