@@ -347,12 +347,13 @@ class Source:
     def read(self, progress: Progress | None = None) -> PrivateTable:
         """Read and seal the table."""
         from gapless.data import read
-        from gapless.privacy import Rows
+        from gapless.data.io.reading import unit_of
 
         if progress is not None:
             progress("reading", 0, 1)
-        protect = Rows(self.schema.rows_per_person)
-        return read(self.data, self.schema, protect=protect, budget=self.budget, ledger=self.ledger, **self.reading)
+        return read(
+            self.data, self.schema, protect=unit_of(self.schema), budget=self.budget, ledger=self.ledger, **self.reading
+        )
 
 
 def private_source(

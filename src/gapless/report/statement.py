@@ -20,10 +20,10 @@ from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.data.table import is_text_in_parquet
 from gapless.errors import QuestionError
 from gapless.privacy import Ledger, Loss
-from gapless.privacy.budget import PURE
+from gapless.privacy.budget import PURE, Persons, Unit
 from gapless.privacy.ledger import Coverage
 from gapless.privacy.ledger_file import Entry
-from gapless.privacy.promise import factor, pricing_note
+from gapless.privacy.promise import BELIEVED, factor, pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.query import Count, Mean, Proportion
 from gapless.schema import Boolean, Column, Integer, Number, Schema
@@ -72,7 +72,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         "## In plain words",
         "",
         "The rows in this release are synthetic. The release would be almost the same with or without "
-        f"{ledger.protect} of any one person in the original table. The probability of any conclusion from it changes "
+        f"{with_person(guarantee.protect)} in the original table. The probability of any conclusion from it changes "
         f"by a factor of at most e^ε = {factor(guarantee.epsilon)}"
         + (f", plus at most δ = {guarantee.delta:g}." if guarantee.delta else "."),
         "",
@@ -94,6 +94,22 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
     )
 
 
+def with_person(unit: Unit) -> str:
+    """Return whose rows may be there or not."""
+    return f"any one {markdown(unit.name)}" if isinstance(unit, Persons) else f"{unit} of any one person"
+
+
+def unit_of_privacy(unit: Unit) -> str:
+    """Return whom the guarantee protects, and whether their number of rows was checked."""
+    if isinstance(unit, Persons):
+        return (
+            f"each {unit.name}, with all its rows, added or removed. At most {unit.at_most} of them were kept, by a "
+            "secret key, before anything was counted. (The number of rows and persons is private too.)"
+        )
+    believed = f" {BELIEVED}." if unit.at_most > 1 else ""
+    return f"{unit}, added or removed (the number of rows is private too).{believed}"
+
+
 def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
     """Yield the weaknesses of a ledger's guarantee, and what it protects."""
     for caution in ledger.cautions(expected_rows=schema.expected_rows):
@@ -101,7 +117,7 @@ def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
     yield from (
         "## What is protected, and what is not",
         "",
-        f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
+        f"- Unit of privacy: {markdown(unit_of_privacy(ledger.guarantee().protect))}",
         "- Protected: every cell of those rows, and which of their cells are missing.",
         "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the table, "
         "the method and its settings, and facts about the population that hold whether or not a person took part.",

@@ -15,6 +15,7 @@ from scipy import stats
 
 from gapless.data import PrivateTable, read
 from gapless.privacy import Budget, Rows
+from gapless.privacy.budget import Unit
 from gapless.schema import Categorical, MissingCode, Schema
 
 Row = tuple[str | None, ...]
@@ -36,7 +37,7 @@ def private(
     folder: Path,
     *,
     budget: Budget | None = None,
-    protect: Rows | None = None,
+    protect: Unit | None = None,
 ) -> PrivateTable:
     """Return a sealed table of these rows with a separate ledger in `folder`."""
     if not isinstance(rows, pl.DataFrame):

@@ -17,14 +17,16 @@ from gapless.data.engines.sql_engine import SqlEngine, materialize
 from gapless.data.io.address import is_database, is_url
 from gapless.data.io.draft import Draft
 from gapless.data.io.encode import encode
+from gapless.data.io.persons import RowLimit
 from gapless.data.io.register import check_not_covered, data_files, register
 from gapless.data.io.source import ENDINGS, check_exists, exists, is_pattern, read_parts, split_pattern
 from gapless.data.private_table import PrivateTable, columns_with_gaps
 from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
 from gapless.privacy.assumptions import Assumption, expand_rates
-from gapless.privacy.budget import Budget, Rows, check_budget
+from gapless.privacy.budget import Budget, Persons, Rows, Unit, check_budget, is_same_unit, unit_call
 from gapless.privacy.ledger import Ledger, check_has_budget
 from gapless.privacy.private import Private
+from gapless.privacy.row_key import row_key
 from gapless.schema import Schema
 from gapless.text import check_one_of, plural
 
@@ -38,7 +40,7 @@ def read(
     data: Any,
     schema: Schema,
     *,
-    protect: Rows,
+    protect: Unit,
     ledger: str | Path | None = None,
     budget: Budget | None = None,
     encoding: str | None = None,
@@ -51,7 +53,8 @@ def read(
         data: a path (CSV, TSV, gzip, Parquet), a pattern that names several files (`big/*.parquet`), or a pandas,
             polars or Arrow table; the URL of a PostgreSQL database; a Spark DataFrame.
         schema: the public description of the table.
-        protect: the protected unit, `Rows(1)` or the most rows that one person has.
+        protect: the protected unit. `Persons("patient_id", at_most=3)` protects all rows of a person, and keeps at
+            most 3 of them; `Rows(1)`, or the most rows that one person has, believes that number.
         ledger: the file that records what was spent on this table. It is created if there is none. By default it is
             beside the data, `people.ledger` for `people.csv`; for a frame it must be given. A file that was paid for
             under one ledger takes no other.
@@ -72,13 +75,11 @@ def read(
     if not isinstance(schema, Schema):
         wrong = f"schema must be a Schema, got a {type(schema).__name__}"
         raise SchemaError(wrong, hint=Hint("pass ", Call("Schema.read", "people.toml")))
-    if not isinstance(protect, Rows):
+    if not isinstance(protect, Rows | Persons):
         unit = Hint("pass ", Argument("protect", Call("Rows", 1)), ", or the most rows that one person has")
-        raise SchemaError(f"protect must be a Rows, got {protect!r}", hint=unit)
+        raise SchemaError(f"protect must be a Rows or Persons, got {protect!r}", hint=unit)
     check_budget(budget)
-    if protect.at_most < schema.rows_per_person:
-        wrong = f"the schema says {plural(schema.rows_per_person, 'row')} per person, but {protect} would be protected"
-        raise SchemaError(wrong, hint=Hint("pass ", Argument("protect", Call("Rows", schema.rows_per_person))))
+    _check_unit(schema, protect)
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that every row breaks
@@ -86,13 +87,35 @@ def read(
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
     check_has_budget(place, budget)  # before rows are read
-    held = open_engine(data, schema, engine=engine, query=query, encoding=encoding)
+    rows_schema, limit = schema, None
+    if isinstance(protect, Persons):
+        rows_schema = replace(schema, person=protect.id, ignore=[*{*schema.ignore} - {*protect.id}])
+        limit = RowLimit(protect.id, protect.at_most, row_key(place))
+    held = open_engine(data, rows_schema, engine=engine, query=query, encoding=encoding, limit=limit)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     register(data_files(data, engine), account, coverage)
-    rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
+    rows = Private(lambda: held, distance=Rows(protect.at_most), reads=None, key=account._key)  # noqa: SLF001 sealed here
     # The query itself is the holder's business.
     digest = None if query is None else sha256(query.encode()).hexdigest()
     return PrivateTable(rows, schema, account, engine=type(held), query_digest=digest)
+
+
+def unit_of(schema: Schema) -> Unit:
+    """The protected unit that a schema states: persons if it names their id, else rows."""
+    return Persons(schema.person, schema.rows_per_person) if schema.person else Rows(schema.rows_per_person)
+
+
+def _check_unit(schema: Schema, protect: Unit) -> None:
+    """Refuse a unit that protects less than the schema states."""
+    stated = unit_of(schema)
+    hint = Hint("pass ", Argument("protect", unit_call(stated)))
+    if isinstance(stated, Persons) and not is_same_unit(stated, protect):
+        raise SchemaError(
+            f"the schema names the id of a person, {stated.name}, but {protect} would be protected", hint=hint
+        )
+    if isinstance(protect, Rows) and protect.at_most < stated.at_most:
+        wrong = f"the schema says {plural(stated.at_most, 'row')} per person, but {protect} would be protected"
+        raise SchemaError(wrong, hint=hint)
 
 
 def check_data(data: Any, engine: str | None = None) -> None:
@@ -148,8 +171,13 @@ def _about(schema: Schema, assumption: Assumption) -> Assumption:
     return named
 
 
-def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None) -> Engine:
-    """Open the engine that counts the rows, encoded by the schema at its finest grid."""
+def open_engine(
+    data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None, limit: RowLimit | None
+) -> Engine:
+    """Open the engine that counts the rows, encoded by the schema at its finest grid.
+
+    With a limit it has only the rows that are kept, before anything else is done with them.
+    """
     if engine is not None:
         check_one_of("engine", engine, ENGINES, error=EngineError)
     default = default_engine(data)
@@ -161,6 +189,8 @@ def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | N
         hint = Hint("pass ", Argument("engine", default)) | Hint("leave ", Argument("engine"), " out")
         raise EngineError(f"the engine {engine} does not read such data, which need the engine {default}", hint=hint)
     rows: SqlEngine
+    if limit is not None and engine != "memory":
+        raise EngineError("rows of persons are counted in memory only, so far", hint="leave out engine")
     if default == "sql":
         from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra
 
@@ -172,7 +202,7 @@ def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | N
     elif engine in FILES:
         return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb")
     else:
-        return encode(read_parts(data, schema, encoding=encoding), schema.finest)
+        return encode(read_parts(data, schema, encoding=encoding), schema.finest, limit)
     return materialize(rows) if engine == "memory" else rows
 
 
