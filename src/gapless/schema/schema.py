@@ -83,7 +83,6 @@ class Schema:
     columns: Sequence[Column]  # kept as tuples; a difference is in the place of the column that follows from it
     description: str = ""
     rows_per_person: int = 1
-    person: Sequence[str] | str = ()  # the columns with the id of the person whom a row is about; never counted
     ignore: Sequence[str] = ()
     constraints: Sequence[Constraint] = ()
     unchecked: bool = False  # a draft, whose facts were read from the data: nothing is released under it
@@ -91,6 +90,7 @@ class Schema:
     separator: str | None = None  # of text files other than .tsv; None is a comma
     encoding: str | None = None  # of text files; None is UTF-8
     escape_formulas: bool = True  # put an apostrophe before text cells that a spreadsheet would run
+    person: Sequence[str] | str = ()  # the columns with the id of the person whom a row is about; never counted
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():

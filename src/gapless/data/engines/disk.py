@@ -19,10 +19,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gapless.data.engines.memory import Batch, Memory, View, count_marginals
 from gapless.data.io import source
 from gapless.data.io.encode import check_frames, check_names, encoder_of
+from gapless.data.io.persons import PersonNumbers, RowLimit, kept_rows
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
@@ -30,6 +32,7 @@ from gapless.text import listing
 from gapless.types import Codes, Integers
 
 ROWS = 1 << 17  # of a batch
+_READ_AGAIN = "put the files back as they were, or read the table again; what was released stays paid"
 MEMORY = "1GB"  # that DuckDB may take
 
 
@@ -92,8 +95,7 @@ class Files:
         gone = [path for path in self.stamps if path not in now and not path.exists()]
         other = [path for path in now if now[path] != self.stamps.get(path)]
         which = f"{gone[0]} is gone" if gone else f"{other[0]} is new or changed" if other else f"{self.data} changed"
-        hint = "put the files back as they were, or read the table again; what was released stays paid"
-        raise ReadError(f"{which} since the table was read: releases would be of two tables", hint=hint)
+        raise ReadError(f"{which} since the table was read: releases would be of two tables", hint=_READ_AGAIN)
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, some at a time, with these columns or all; at least one frame for each file."""
@@ -109,6 +111,40 @@ class Files:
                 for frame in found:
                     names = frame.columns if columns is None else columns
                     yield pl.DataFrame({name: source.clip_dates(frame[name]) for name in names})
+
+    def codes(self, places: Sequence[int], rows: NDArray[np.bool_] | None) -> Iterator[dict[int, Codes]]:
+        """The codes of these columns of the schema, some rows at a time: of all rows, or of those that are true.
+
+        `rows` are in the order of the files, which every pass keeps.
+        """
+        encoders = {place: encoder_of(self.schema.columns[place], self.schema) for place in places}
+        names = dict.fromkeys(name for encoder in encoders.values() for name in encoder.names)
+        start = 0
+        for frame in self.frames([*names]):
+            chosen = frame if rows is None else frame.filter(pl.Series(rows[start : start + frame.height]))
+            start += frame.height
+            found = {}
+            for place, encoder in encoders.items():
+                found[place], wrong = encoder.codes(chosen)
+                for error in wrong.values():
+                    raise error
+            yield found
+        if rows is not None and start != len(rows):
+            raise ReadError(f"{self.data} has another number of rows than at reading", hint=_READ_AGAIN)
+
+    @source.redact_cells
+    def kept_rows(self, limit: RowLimit) -> NDArray[np.bool_]:
+        """Which rows are kept, in the order of the files: a pass that numbers the persons, and one for each group."""
+        numbering, places = PersonNumbers(limit.id), range(len(self.schema.columns))
+        persons = np.concatenate([numbering.numbers(frame) for frame in self.frames(limit.id)])
+
+        def columns_of(chosen: NDArray[np.bool_]) -> list[Codes]:
+            parts = [tuple(found.values()) for found in self.codes(places, chosen)]
+            return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+        kept = kept_rows(persons, numbering.ids, limit, width=len(places), columns_of=columns_of)
+        self.check_unchanged()
+        return kept
 
     @source.redact_cells
     def check(self) -> int:
@@ -127,14 +163,25 @@ class Disk(View):
     """A view of rows in files."""
 
     files: Files
-    rows: int  # in the files
+    rows: int  # in the files, or how many of them are kept
+    kept_rows: NDArray[np.bool_] | None  # which rows of the files are kept; None: all
 
     @classmethod
-    def at(cls, data: str | Path, schema: Schema, *, encoding: str | None, by_duckdb: bool = False) -> Disk:
-        """All rows of these files, after a first pass that checks their cells."""
+    def at(
+        cls,
+        data: str | Path,
+        schema: Schema,
+        *,
+        encoding: str | None,
+        by_duckdb: bool = False,
+        limit: RowLimit | None = None,
+    ) -> Disk:
+        """The rows of these files, after a first pass that checks their cells; with a limit those that are kept."""
         files = Files.at(data, schema, encoding=encoding, by_duckdb=by_duckdb)
-        width = len(schema.columns)
-        return cls(tuple(range(width)), (None,) * width, {}, files, files.check())
+        width, rows = len(schema.columns), files.check()
+        kept = None if limit is None else files.kept_rows(limit)
+        rows = rows if kept is None else int(kept.sum())
+        return cls(tuple(range(width)), (None,) * width, {}, files, rows, kept)
 
     def count(
         self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], counted_below: Sequence[int]
@@ -160,17 +207,9 @@ class Disk(View):
             raise failure from None
 
     def _batches(self) -> Iterator[Batch]:
-        schema = self.files.schema
         needed = sorted({*self.columns, *self.kept_codes}) or [0]
-        encoders = {place: encoder_of(schema.columns[place], schema) for place in needed}
-        names = dict.fromkeys(name for encoder in encoders.values() for name in encoder.names)
-        for frame in self.files.frames([*names]):
-            found = {}
-            for place, encoder in encoders.items():
-                found[place], wrong = encoder.codes(frame)
-                for error in wrong.values():
-                    raise error
-            for start in range(0, max(1, frame.height), ROWS):
+        for found in self.files.codes(needed, self.kept_rows):
+            for start in range(0, max(1, len(found[needed[0]])), ROWS):
                 yield self._batch({place: codes[start : start + ROWS] for place, codes in found.items()})
 
     def _batch(self, found: Mapping[int, Codes]) -> Batch:
@@ -206,7 +245,9 @@ def _duckdb_name(path: Path, connection: Any) -> str:
 
 def _duckdb_frames(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     """Read columns of a Parquet file with DuckDB, some rows at a time; with polars if DuckDB changes a type."""
-    connection = _duckdb().connect(config={"memory_limit": MEMORY, "arrow_large_buffer_size": "true"})
+    # Rows come in the order of the file: those that are kept are known by their place.
+    settings = {"memory_limit": MEMORY, "arrow_large_buffer_size": "true", "preserve_insertion_order": "true"}
+    connection = _duckdb().connect(config=settings)
     try:
         types = source.scan_parquet(path).collect_schema()
         table = connection.read_parquet(_duckdb_name(path, connection), hive_partitioning=False)

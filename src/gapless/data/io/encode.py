@@ -63,7 +63,13 @@ def encode(frames: Iterable[pl.DataFrame], schema: Schema, limit: RowLimit | Non
         numbers.append(persons.numbers(frame))
         parts.append(codes)
     rows = join_batches(parts, len(schema.columns))
-    kept = kept_rows(np.concatenate(numbers), persons.ids, rows.columns, limit)
+    kept = kept_rows(
+        np.concatenate(numbers),
+        persons.ids,
+        limit,
+        width=len(schema.columns),
+        columns_of=lambda chosen: [codes[chosen] for codes in rows.columns],
+    )
     return Memory(tuple(codes[kept] for codes in rows.columns), int(kept.sum()))
 
 

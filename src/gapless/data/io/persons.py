@@ -16,7 +16,7 @@ read as ids: databases write floating numbers, dates and times differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -30,7 +30,9 @@ from gapless.types import Codes
 
 NO_ID = -1  # the number of the person of a row without an id
 MISSING_PART = "-"  # in place of a part of an id; a text begins with its length
-SLICE_BYTES = 1 << 27  # of messages that are held at once
+NO_GROUP = -1  # of a person all of whose rows are kept
+GROUP_BYTES = 1 << 29  # of the codes of rows that are dealt with together
+SLICE_BYTES = 1 << 27  # of the texts of rows that are hashed together
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,42 +107,65 @@ class PersonNumbers:
 
 
 def kept_rows(
+    persons: NDArray[np.int32],
+    ids: Sequence[str],
+    limit: RowLimit,
+    *,
+    width: int,
+    columns_of: Callable[[NDArray[np.bool_]], Sequence[Codes]],
+) -> NDArray[np.bool_]:
+    """Which rows are kept. All rows of a person are dealt with together, and as many persons as fit in memory.
+
+    Args:
+        persons: the number of the person of each row.
+        ids: the encoded id of each person, by number.
+        limit: how many rows are kept.
+        width: the number of columns.
+        columns_of: the codes of these columns in the chosen rows.
+    """
+    kept = np.ones(len(persons), dtype=np.bool_)
+    groups = _groups(persons, len(ids), limit.at_most, GROUP_BYTES // (2 * width + 24))
+    for group in range(int(groups.max()) + 1):
+        chosen = groups[persons] == group
+        kept[chosen] = _first_rows(persons[chosen], ids, columns_of(chosen), limit)
+    return kept
+
+
+def _groups(persons: NDArray[np.int32], known: int, at_most: int, most: int) -> NDArray[np.int32]:
+    """The group of each person with more than `at_most` rows; `NO_GROUP` for others, and in the last place: no id.
+
+    A group has about `most` rows. Its number fits in 32 bits.
+    """
+    rows_of = np.bincount(persons[persons != NO_ID], minlength=known)
+    crowded = rows_of > at_most
+    group = np.cumsum(np.where(crowded, rows_of, 0)) // max(1, most)
+    return np.append(np.where(crowded, group, NO_GROUP), NO_GROUP).astype(np.int32)
+
+
+def _first_rows(
     persons: NDArray[np.int32], ids: Sequence[str], columns: Sequence[Codes], limit: RowLimit
 ) -> NDArray[np.bool_]:
-    """Which rows are kept, given the person of each row and the codes of each column."""
-    kept = np.ones(len(persons), dtype=np.bool_)
-    rows_of = np.bincount(persons[persons != NO_ID], minlength=1)
-    crowded = np.flatnonzero((persons != NO_ID) & (rows_of[persons] > limit.at_most))
-    kept[crowded] = False
-    by_person = crowded[np.argsort(persons[crowded], kind="stable")]
-    for rows in _slices(by_person, persons, SLICE_BYTES // (8 * len(columns) + 64)):
-        first = _is_first([ids[person] for person in persons[rows]], [codes[rows] for codes in columns], limit)
-        kept[rows[first]] = True
-    return kept
+    """Which of these rows are among the first of their person. All rows of each person are there."""
+    is_first = np.zeros(len(persons), dtype=np.bool_)
+    by_person = np.argsort(persons, kind="stable")
+    starts = np.flatnonzero(np.diff(persons[by_person], prepend=NO_ID))  # of the rows of each person
+    parts = starts // max(1, SLICE_BYTES // (8 * len(columns) + 64))
+    for rows in np.split(by_person, starts[np.flatnonzero(np.diff(parts)) + 1]):
+        hashed = _hashed([ids[person] for person in persons[rows]], [codes[rows] for codes in columns], limit.key)
+        ordered = hashed.sort("id", "hash", "content")
+        first = ordered.filter(pl.int_range(pl.len()).over("id") < limit.at_most)["row"]
+        is_first[rows[first.to_numpy()]] = True
+    return is_first
 
 
-def _slices(rows: NDArray[np.int64], persons: NDArray[np.int32], most: int) -> Iterator[NDArray[np.int64]]:
-    """Rows ordered by person in parts of about `most` rows, each with all rows of its persons."""
-    starts = np.flatnonzero(np.diff(persons[rows], prepend=NO_ID))  # of the rows of each person
-    cuts = starts[np.flatnonzero(np.diff(starts // most, prepend=-1))]
-    yield from np.split(rows, cuts[1:]) if len(cuts) else ()
-
-
-def _is_first(ids: Sequence[str], columns: Sequence[Codes], limit: RowLimit) -> NDArray[np.bool_]:
-    """Which of these rows are among the first of their person, in the order of the keyed hash."""
-    content = pl.concat_str(
-        [pl.Series(str(place), codes).cast(pl.String) for place, codes in enumerate(columns)], separator=","
-    )
-    rows = pl.DataFrame({"id": ids}).with_columns(content=content)
-    rows = rows.with_columns(occurrence=pl.int_range(1, pl.len() + 1).over("id", "content"))
-    messages = rows.select(pl.concat_str("id", "content", pl.lit(";"), pl.col("occurrence").cast(pl.String)))
-    hashes = [keyed_hash(limit.key, message.encode()) for message in messages.to_series()]
-    rows = rows.select("id", "content", hash=pl.Series(hashes, dtype=pl.Binary), row=pl.int_range(pl.len()))
-    rows = rows.sort("id", "hash", "content")
-    first = rows.filter(pl.int_range(pl.len()).over("id") < limit.at_most)
-    kept = np.zeros(len(ids), dtype=np.bool_)
-    kept[first["row"].to_numpy()] = True
-    return kept
+def _hashed(ids: Sequence[str], columns: Sequence[Codes], key: bytes) -> pl.DataFrame:
+    """The id, the content and the keyed hash of each row; `row` numbers them."""
+    codes = [pl.Series(str(place), codes).cast(pl.String) for place, codes in enumerate(columns)]
+    rows = pl.DataFrame({"id": ids, "content": pl.select(pl.concat_str(codes, separator=",")).to_series()})
+    occurrence = pl.int_range(1, pl.len() + 1).over("id", "content").cast(pl.String)
+    messages = rows.select(pl.concat_str("id", "content", pl.lit(";"), occurrence)).to_series()
+    hashes = [keyed_hash(key, message.encode()) for message in messages]
+    return rows.with_columns(hash=pl.Series(hashes, dtype=pl.Binary), row=pl.int_range(pl.len()))
 
 
 def keyed_hash(key: bytes, message: bytes) -> bytes:

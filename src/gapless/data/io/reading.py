@@ -189,7 +189,7 @@ def open_engine(
         hint = Hint("pass ", Argument("engine", default)) | Hint("leave ", Argument("engine"), " out")
         raise EngineError(f"the engine {engine} does not read such data, which need the engine {default}", hint=hint)
     rows: SqlEngine
-    if limit is not None and engine != "memory":
+    if limit is not None and (default == "sql" or "spark" in (default, engine)):
         raise EngineError("rows of persons are counted in memory only, so far", hint="leave out engine")
     if default == "sql":
         from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra
@@ -200,7 +200,7 @@ def open_engine(
 
         rows = Spark.read(SparkSource.of(data), schema.finest)
     elif engine in FILES:
-        return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb")
+        return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb", limit=limit)
     else:
         return encode(read_parts(data, schema, encoding=encoding), schema.finest, limit)
     return materialize(rows) if engine == "memory" else rows
