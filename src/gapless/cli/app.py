@@ -134,10 +134,13 @@ def schema_draft(
 ) -> None:
     """Draft a schema by LOOKING AT THE DATA. Every fact read from the data is marked."""
     from gapless.data import draft_schema
+    from gapless.data.io.draft import PERSON_REMARK
 
     draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column or 'the first column'}: {why}")
+    for column in draft.schema.person:
+        notes.print(f"look at {column}: {PERSON_REMARK}")
     for column, remark in draft.remarks.items():
         notes.print(f"look at {column}: {remark}")
     if output is None:
@@ -338,10 +341,11 @@ class Source:
 
     def check(self) -> None:
         """Refuse data that do not exist, and a new ledger without a budget."""
-        from gapless.data.io.reading import check_data
+        from gapless.data.io.reading import check_data, unit_of
         from gapless.privacy.ledger import check_has_budget
 
         check_data(self.data, self.reading.get("engine"))
+        unit_of(self.schema)  # refuses an id without a number of rows
         check_has_budget(self.ledger, self.budget)
 
     def read(self, progress: Progress | None = None) -> PrivateTable:
@@ -476,7 +480,6 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 
 def _print_check(result: Check) -> None:
-    from gapless.data.io.reading import UNCHECKED_HINT
     from gapless.missing.check import HIDDEN_VALUES_HINT
     from gapless.text import aligned, plural
 
@@ -492,6 +495,8 @@ def _print_check(result: Check) -> None:
         console.print(f"\n  missing includes {plural(invalid, 'invalid cell')}: not empty, but no value of the schema")
     console.print("\nGaps that occur together (■ observed, · missing):\n")
     console.print(result.patterns.picture())
+    if result.persons is not None:
+        console.print(f"\n{result.persons}")
     if result.broken:
         console.print("\nConstraints that rows break (a release satisfies them all the same, unless they are soft):\n")
         for broken in result.broken:
@@ -502,10 +507,24 @@ def _print_check(result: Check) -> None:
         for sentence in hidden:
             console.print(f"  {sentence}")
         console.print(f"  Try: {HIDDEN_VALUES_HINT}")
+    _print_warnings(result)
+
+
+def _print_warnings(result: Check) -> None:
+    """Print what would stop a release, or make its promise wrong."""
+    from gapless.data.io.reading import UNCHECKED_HINT
+    from gapless.schema.toml import quoted
+    from gapless.text import plural
+
     if result.refused:
         notes.print(
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"
             "  Try: correct the cells, or change the schema's rules for these columns"
+        )
+    for name, persons in result.possible_ids:
+        notes.print(
+            f"\nThe schema promises one row per person, but {name} looks like an id of {plural(persons, 'person')}.\n"
+            f"  Try: write person = {quoted(name)} and rows_per_person = 3 below [table], and remove the column {name}"
         )
     if result.unchecked:
         notes.print(

@@ -82,7 +82,7 @@ class Schema:
     name: str
     columns: Sequence[Column]  # kept as tuples; a difference is in the place of the column that follows from it
     description: str = ""
-    rows_per_person: int = 1
+    rows_per_person: int | None = None  # 1 without an id of persons; with one it must be chosen before a release
     ignore: Sequence[str] = ()
     constraints: Sequence[Constraint] = ()
     unchecked: bool = False  # a draft, whose facts were read from the data: nothing is released under it
@@ -116,8 +116,10 @@ class Schema:
             raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint=hint)
         self._check_person(declared)
         object.__setattr__(self, "columns", resolve(self.columns))
-        rows = whole("rows_per_person", self.rows_per_person, error=SchemaError, least=1, most=LARGEST_WHOLE)
-        object.__setattr__(self, "rows_per_person", rows)
+        if self.rows_per_person is not None or not self.person:
+            stated = 1 if self.rows_per_person is None else self.rows_per_person
+            rows = whole("rows_per_person", stated, error=SchemaError, least=1, most=LARGEST_WHOLE)
+            object.__setattr__(self, "rows_per_person", rows)
         if self.expected_rows is not None:
             rows = whole("expected_rows", self.expected_rows, error=SchemaError, least=1, most=LARGEST_WHOLE)
             object.__setattr__(self, "expected_rows", rows)
@@ -282,6 +284,8 @@ class Schema:
             for field in fields(self)
             if field.name in _TABLE_KEYS and (value := getattr(self, field.name)) != field.default
         }
+        if not self.person and self.rows_per_person == 1:
+            del table["rows_per_person"]
         declared = [column for kept in self.columns for column in dict.fromkeys((file_column(kept), kept))]
         content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in declared}}
         numbers = [content["column"][column.name] for column in declared if isinstance(column, NumericColumn)]

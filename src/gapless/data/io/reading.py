@@ -23,12 +23,12 @@ from gapless.data.io.source import ENDINGS, check_exists, exists, is_pattern, re
 from gapless.data.private_table import PrivateTable, columns_with_gaps
 from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
 from gapless.privacy.assumptions import Assumption, expand_rates
-from gapless.privacy.budget import Budget, Persons, Rows, Unit, check_budget, is_same_unit, unit_call
+from gapless.privacy.budget import Budget, Persons, Rows, Unit, check_budget, unit_call
 from gapless.privacy.ledger import Ledger, check_has_budget
 from gapless.privacy.private import Private
 from gapless.privacy.row_key import row_key
 from gapless.schema import Schema
-from gapless.text import check_one_of, plural
+from gapless.text import check_one_of, listing, plural
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
 FILES = ("disk", "duckdb")  # engines whose rows stay in files, which each pass reads again
@@ -102,14 +102,22 @@ def read(
 
 def unit_of(schema: Schema) -> Unit:
     """The protected unit that a schema states: persons if it names their id, else rows."""
+    if schema.rows_per_person is None:
+        raise SchemaError(
+            f"the schema names the id of a person, {listing(schema.person)}, but not how many rows of each to keep",
+            hint="write rows_per_person = 3, or another number, below person; "
+            "more rows mean more noise, fewer rows mean less detail",
+        )
     return Persons(schema.person, schema.rows_per_person) if schema.person else Rows(schema.rows_per_person)
 
 
 def _check_unit(schema: Schema, protect: Unit) -> None:
     """Refuse a unit that protects less than the schema states."""
+    if isinstance(protect, Persons) and schema.person == protect.id:
+        return
     stated = unit_of(schema)
     hint = Hint("pass ", Argument("protect", unit_call(stated)))
-    if isinstance(stated, Persons) and not is_same_unit(stated, protect):
+    if isinstance(stated, Persons):
         raise SchemaError(
             f"the schema names the id of a person, {stated.name}, but {protect} would be protected", hint=hint
         )
