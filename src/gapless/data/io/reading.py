@@ -189,16 +189,14 @@ def open_engine(
         hint = Hint("pass ", Argument("engine", default)) | Hint("leave ", Argument("engine"), " out")
         raise EngineError(f"the engine {engine} does not read such data, which need the engine {default}", hint=hint)
     rows: SqlEngine
-    if limit is not None and (default == "sql" or "spark" in (default, engine)):
-        raise EngineError("rows of persons are counted in memory only, so far", hint="leave out engine")
     if default == "sql":
         from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra
 
-        rows = Sql.read(PostgresSource(data, query), schema.finest)
+        rows = Sql.read(PostgresSource(data, query), schema.finest, limit)
     elif "spark" in (default, engine):
         from gapless.data.engines.spark import Spark, SparkSource  # noqa: PLC0415 an extra
 
-        rows = Spark.read(SparkSource.of(data), schema.finest)
+        rows = Spark.read(SparkSource.of(data), schema.finest, limit)
     elif engine in FILES:
         return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb", limit=limit)
     else:
