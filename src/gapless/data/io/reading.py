@@ -89,7 +89,8 @@ def read(
     check_has_budget(place, budget)  # before rows are read
     rows_schema, limit = schema, None
     if isinstance(protect, Persons):
-        rows_schema = replace(schema, person=protect.id, ignore=[*{*schema.ignore} - {*protect.id}])
+        ignored = [name for name in schema.ignore if name not in protect.id]
+        rows_schema = replace(schema, person=protect.id, ignore=ignored)
         limit = RowLimit(protect.id, protect.at_most, row_key(place))
     held = open_engine(data, rows_schema, engine=engine, query=query, encoding=encoding, limit=limit)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
@@ -108,14 +109,13 @@ def unit_of(schema: Schema) -> Unit:
 def _check_unit(schema: Schema, protect: Unit) -> None:
     """Refuse a unit that protects less than the schema states."""
     stated = unit_of(schema)
-    hint = Hint("pass ", Argument("protect", unit_call(stated)))
+    enough = Argument("protect", unit_call(stated))
     if isinstance(stated, Persons) and not is_same_unit(stated, protect):
-        raise SchemaError(
-            f"the schema names the id of a person, {stated.name}, but {protect} would be protected", hint=hint
-        )
+        wrong = f"the schema names the id of a person, {stated.name}, but {protect} would be protected"
+        raise SchemaError(wrong, hint=Hint("pass ", enough))
     if isinstance(protect, Rows) and protect.at_most < stated.at_most:
         wrong = f"the schema says {plural(stated.at_most, 'row')} per person, but {protect} would be protected"
-        raise SchemaError(wrong, hint=hint)
+        raise SchemaError(wrong, hint=Hint("pass ", enough))
 
 
 def check_data(data: Any, engine: str | None = None) -> None:
@@ -172,7 +172,13 @@ def _about(schema: Schema, assumption: Assumption) -> Assumption:
 
 
 def open_engine(
-    data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None, limit: RowLimit | None
+    data: Any,
+    schema: Schema,
+    *,
+    engine: str | None,
+    query: str | None,
+    encoding: str | None,
+    limit: RowLimit | None = None,
 ) -> Engine:
     """Open the engine that counts the rows, encoded by the schema at its finest grid.
 
