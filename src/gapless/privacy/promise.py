@@ -263,7 +263,7 @@ def summary(ledger: Ledger, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
     summary = {
         "identity": ledger.identity,
         "table": ledger.table,
-        **unit_content(ledger.guarantee().protect),
+        **unit_content(guarantee.protect),
         "budget": {"epsilon": ledger.budget.epsilon, "delta": ledger.budget.delta}
         | ({} if assumed is None else {"ground_truth": str(assumed)}),
         "gaps": {column: rule.to_dict() for column, rule in gaps.items()},
@@ -293,7 +293,7 @@ def text(ledger: Ledger) -> str:
     used, left = ledger.percentages()
     lines = [
         f"Ledger of '{ledger.table}': ε = {format_rounded_up(ledger.budget.epsilon)}, "
-        f"δ = {format_rounded_up(delta)}{budget_scope}, protecting {ledger.protect}",
+        f"δ = {format_rounded_up(delta)}{budget_scope}, protecting {ledger.guarantee().protect}",
         f"  spent {used:.2f}%, left {left:.2f}%",
         f"  All entries so far amount to ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}, "
         "if all of them were chosen before any answer was seen.",
@@ -399,14 +399,11 @@ def _refused_persons(ledger: Ledger, path: Path, unit: Unit) -> LedgerError:
             f"{wrong}; nothing was spent under it",
             hint=Hint(f"remove {path} and {seal_of(path)}, and read the table again with ", Argument("budget")),
         )
-    kept = Hint("keep ", Argument("protect", unit_call(ledger.protect)))
+    kept = Argument("protect", unit_call(ledger.protect))
     if isinstance(ledger.protect, Persons):
-        return LedgerError(wrong, hint=kept)
+        return LedgerError(wrong, hint=Hint("keep ", kept))
     return LedgerError(
-        f"{wrong}: its releases cover persons with more rows less than they state",
-        hint=kept
-        | Hint(
-            "release nothing more under this ledger, and correct the privacy statements of its releases, if a person "
-            "has more rows"
-        ),
+        f"{wrong}: if a person has more rows, the releases so far are less private than they state",
+        hint=Hint("keep ", kept, ", if no person has more rows")
+        | Hint("release nothing more under this ledger, and correct the privacy statements of its releases"),
     )

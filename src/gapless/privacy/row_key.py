@@ -15,11 +15,12 @@ from gapless.errors import Argument, Hint, LedgerError
 from gapless.files import BINARY, locked, read_descriptor, sync_name, write_and_sync
 
 KEY_BYTES = 32
+KEY_ENDING = ".key"
 
 
 def key_of(ledger: Path) -> Path:
     """The file beside a ledger that holds the key."""
-    return ledger.with_name(ledger.name + ".key")
+    return ledger.with_name(ledger.name + KEY_ENDING)
 
 
 def row_key(ledger: Path) -> bytes:

@@ -34,9 +34,8 @@ from gapless.privacy.registry import recomputed_loss
 from gapless.text import nearest
 from gapless.types import GapRule
 
-KEPT_ROWS_REMARK = (
-    "Which rows of a person are kept depends on all its rows, also on those with gaps. So gaps lower no figure of this "
-    "ledger: the figure for the complete data is that of the incomplete table."
+_KEPT_ROWS = (
+    "that of the incomplete table; which rows of a person are kept depends on its gaps, so gaps lower no figure"
 )
 _UNDEFINED = "the ledger does not say, so its rate lowers no figure"
 
@@ -279,7 +278,9 @@ class LedgerSnapshot:
         if self.order == PURE:
             losses = merge_releases((entry.loss, self.gaps.reads_by_header(entry.reads)) for entry in self.entries)
             realised = complete_data_loss(losses, assumption, rows=self.protect.at_most)
-        if not self.is_single_batch and assumption == promised:
+        if isinstance(self.protect, Persons):
+            found = [(incomplete.epsilon, _KEPT_ROWS)]
+        elif not self.is_single_batch and assumption == promised:
             found = [(self.header.budget.epsilon, "the budget's filter for the complete table")]
         else:
             found = [*self._epsilons_over_gap_patterns(assumption, incomplete.epsilon)]
@@ -365,9 +366,7 @@ class LedgerGuarantees(ABC):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences on what weakens the guarantee for the complete data; usually none."""
-        snapshot = self._snapshot
-        kept = (KEPT_ROWS_REMARK,) if isinstance(snapshot.protect, Persons) else ()
-        return (*kept, *snapshot.gaps.remarks())
+        return self._snapshot.gaps.remarks()
 
     def gap_rules(self, assumption: Assumption) -> dict[str, str]:
         """The definition of a gap in each column that an assumption names."""

@@ -105,7 +105,7 @@ class Schema:
         ):
             object.__setattr__(self, key, _list_of(kind, getattr(self, key), key, hint))
         person = (self.person,) if isinstance(self.person, str) else self.person
-        object.__setattr__(self, "person", _list_of(str, person, "person", 'write person = "patient_id"'))
+        object.__setattr__(self, "person", _list_of(str, person, "person", 'write person = "patient"'))
         if not self.columns:
             raise SchemaError("the schema has no columns", hint=_COLUMN)
         declared = self._declared_names
@@ -129,7 +129,7 @@ class Schema:
         """Refuse an id that is also a column: it would be counted and released."""
         if not all(self.person) or repeated(self.person):
             wrong = f"person must name different columns, got {list(self.person)!r}"
-            raise SchemaError(wrong, hint='write person = "patient_id", or remove the line')
+            raise SchemaError(wrong, hint='write person = "patient", or remove the line')
         if both := sorted(set(self.person) & set(declared)):
             hint = f"remove [column.{toml.key(both[0])}]: the id of a person is never released"
             raise SchemaError(f"the column {both[0]!r} is declared, and is the id of a person", hint=hint)

@@ -101,10 +101,12 @@ privacy.assumptions: pass columns="independent", or pass columns="dependent"
 privacy.assumptions: pass failure=0.0 for public rates, or use gapless.missing.gap_rates(table), which estimates rates
 privacy.budget: use losses from one ledger, such as people.ledger.share("10%")
 privacy.budget: use people.ledger.share("10%"), which is a Loss
+privacy.budget: pass Persons(id="patient_id", at_most=3)
 privacy.budget: pass Rows(1), or the largest number of rows that one person has
 privacy.sgd: pass numbers="?"
 privacy.smooth: pass exponent=2.25
 privacy.teachers: pass teachers="?" and the shape of the program's answers
+privacy.ledger_file: leave out ground_truth=
 query.ask: pass Schema.read("people.toml")
 query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]

@@ -89,7 +89,8 @@ def read(
     check_has_budget(place, budget)  # before rows are read
     rows_schema, limit = schema, None
     if isinstance(protect, Persons):
-        rows_schema = replace(schema, person=protect.id, ignore=[*{*schema.ignore} - {*protect.id}])
+        ignored = [name for name in schema.ignore if name not in protect.id]
+        rows_schema = replace(schema, person=protect.id, ignore=ignored)
         limit = RowLimit(protect.id, protect.at_most, row_key(place))
     held = open_engine(data, rows_schema, engine=engine, query=query, encoding=encoding, limit=limit)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
@@ -116,14 +117,13 @@ def _check_unit(schema: Schema, protect: Unit) -> None:
     if isinstance(protect, Persons) and schema.person == protect.id:
         return
     stated = unit_of(schema)
-    hint = Hint("pass ", Argument("protect", unit_call(stated)))
+    enough = Argument("protect", unit_call(stated))
     if isinstance(stated, Persons):
-        raise SchemaError(
-            f"the schema names the id of a person, {stated.name}, but {protect} would be protected", hint=hint
-        )
+        wrong = f"the schema names the id of a person, {stated.name}, but {protect} would be protected"
+        raise SchemaError(wrong, hint=Hint("pass ", enough))
     if isinstance(protect, Rows) and protect.at_most < stated.at_most:
         wrong = f"the schema says {plural(stated.at_most, 'row')} per person, but {protect} would be protected"
-        raise SchemaError(wrong, hint=hint)
+        raise SchemaError(wrong, hint=Hint("pass ", enough))
 
 
 def check_data(data: Any, engine: str | None = None) -> None:
@@ -180,7 +180,13 @@ def _about(schema: Schema, assumption: Assumption) -> Assumption:
 
 
 def open_engine(
-    data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None, limit: RowLimit | None
+    data: Any,
+    schema: Schema,
+    *,
+    engine: str | None,
+    query: str | None,
+    encoding: str | None,
+    limit: RowLimit | None = None,
 ) -> Engine:
     """Open the engine that counts the rows, encoded by the schema at its finest grid.
 
@@ -197,16 +203,14 @@ def open_engine(
         hint = Hint("pass ", Argument("engine", default)) | Hint("leave ", Argument("engine"), " out")
         raise EngineError(f"the engine {engine} does not read such data, which need the engine {default}", hint=hint)
     rows: SqlEngine
-    if limit is not None and (default == "sql" or "spark" in (default, engine)):
-        raise EngineError("rows of persons are counted in memory only, so far", hint="leave out engine")
     if default == "sql":
         from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra
 
-        rows = Sql.read(PostgresSource(data, query), schema.finest)
+        rows = Sql.read(PostgresSource(data, query), schema.finest, limit)
     elif "spark" in (default, engine):
         from gapless.data.engines.spark import Spark, SparkSource  # noqa: PLC0415 an extra
 
-        rows = Spark.read(SparkSource.of(data), schema.finest)
+        rows = Spark.read(SparkSource.of(data), schema.finest, limit)
     elif engine in FILES:
         return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb", limit=limit)
     else:
