@@ -294,7 +294,6 @@ class CompiledQuestion:
         selecting = value_columns(where) | frozenset(known_column(schema, name) for name in by)
         values = estimand.value_columns | selecting
         gaps = estimand.gap_columns | gap_columns(where)
-        groups = group_labels(declared, by) if by else None
         # Complete cases: the columns that a question reads must be observed, except where it tests their gaps itself.
         observed = required_columns(where) | frozenset(by) | (selecting - gaps)
         contribution = RowContribution(
@@ -321,7 +320,7 @@ class CompiledQuestion:
                 signed=False,
                 needs=observed,
             ),
-            groups=groups,
+            groups=self.question.groups(declared),
             targets=targets,
             gap_columns=gaps,
             is_row_count_filled=without_value or not selecting.isdisjoint(targets),

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Protocol
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.data.row_contribution import RowContribution, plain_sum_distance
+from gapless.data.person_sums import person_sum, person_sum_distance, steps_of_person
+from gapless.data.row_contribution import plain_sum_distance
 from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
-from gapless.privacy import L1, Grant, Loss, Private, for_counts
+from gapless.privacy import L1, Grant, Loss, Persons, Private, for_counts
 from gapless.query.answers import Answer, Noise
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.condition import known_column
@@ -98,12 +99,19 @@ def readable(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PendingRelease:
-    """The one release that answers a question: what each row adds, the sealed sums, and a note on gaps."""
+    """The one release that answers a question.
+
+    Attributes:
+        asked: the question.
+        value: the sealed sums.
+        unit: what a row or a person adds at most, in steps of the sums.
+        notes: on gaps, and on what counts.
+    """
 
     asked: CompiledQuestion
-    contribution: RowContribution
     value: Private[Integers, L1]
-    gap_note: str
+    unit: int
+    notes: tuple[str, ...]
 
 
 class SingleRelease:
@@ -130,15 +138,39 @@ class Drop(SingleRelease):
     """
 
     def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
-        """The sums of what each row adds."""
-        rows = rows_for(table, asked)
-        return PendingRelease(
-            asked, asked.contribution, plain_sum(rows, asked.contribution), dropped_rows_note(asked, table)
-        )
+        """The sums of what each row adds, or of the means of what the rows of each person add."""
+        rows, contribution = rows_for(table, asked), asked.contribution
+        value = (person_sum if asked.question.per_person else plain_sum)(rows, contribution)
+        notes = dropped_rows_note(asked, table), weight_note(asked, table)
+        return PendingRelease(asked, value, _unit(asked), notes)
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The expected noise, from public facts only."""
-        return preview_sums(asked, asked.contribution, plain_sum_distance(asked.contribution, per_person), loss, rows)
+        distance = (
+            person_sum_distance(asked.contribution)
+            if asked.question.per_person
+            else plain_sum_distance(asked.contribution, per_person)
+        )
+        return preview_sums(asked, _unit(asked), distance, loss, rows)
+
+
+def _unit(asked: CompiledQuestion) -> int:
+    """What a row or a person adds at most, in steps of the sums."""
+    return asked.contribution.unit * (steps_of_person(asked.contribution) if asked.question.per_person else 1)
+
+
+def weight_note(asked: CompiledQuestion, table: PrivateTable) -> str:
+    """A note on whether rows or persons count alike, where these differ."""
+    unit = table.protect
+    if asked.question.per_person:
+        return (
+            f"per person: each {unit.name} weighs 1, shared equally by its rows that count"
+            if isinstance(unit, Persons)
+            else ""
+        )
+    if isinstance(unit, Persons):
+        return f"per row: each kept row weighs 1, so a {unit.name} weighs up to {unit.at_most}"
+    return "" if unit.at_most == 1 else f"per row: each row weighs 1, so a person weighs up to {unit.at_most}"
 
 
 def dropped_rows_note(asked: CompiledQuestion, table: PrivateTable) -> str:
@@ -156,22 +188,23 @@ def release_sums(questions: Sequence[PendingRelease], table: PrivateTable, grant
     return [
         Answer(
             sums.asked.text,
-            sums.asked.estimates(answer.value, sums.contribution.unit, Noise.of(noise, sums.contribution.unit)),
-            as_sentence(sums.gap_note, sums.asked.caveat),
+            estimates,
+            "\n".join(
+                filter(None, [as_sentence(*sums.notes, sums.asked.caveat), sums.asked.question.advice(estimates)])
+            ),
             promise,
             (answer.entry,),
             INTERVAL_NOTE,
             sums.asked.question.levels(table.schema),
         )
         for sums, noise, answer in zip(questions, noises, released, strict=True)
+        for estimates in [sums.asked.estimates(answer.value, sums.unit, Noise.of(noise, sums.unit))]
     ]
 
 
-def preview_sums(
-    asked: CompiledQuestion, contribution: RowContribution, distance: L1, loss: Loss, rows: int | None
-) -> Preview:
-    """The expected noise of a vector of sums."""
-    estimand, noise = asked.estimand, Noise.of(for_counts(loss, distance), contribution.unit)
+def preview_sums(asked: CompiledQuestion, unit: int, distance: L1, loss: Loss, rows: int | None) -> Preview:
+    """The expected noise of a vector of sums, of which a row or a person adds at most `unit` steps."""
+    estimand, noise = asked.estimand, Noise.of(for_counts(loss, distance), unit)
     std, limit = noise.std * estimand.std_factor, estimand.noise_limit(noise)
     rows = rows if estimand.is_ratio else None
     if rows is not None:
@@ -184,9 +217,10 @@ def noise_target(asked: CompiledQuestion, rows: int | None) -> str:
     """The quantity with the noise, for `Preview.of`."""
     if not asked.estimand.is_ratio:
         return "the answer"
+    counted = "person" if asked.question.per_person else "row"
     if rows is None:
-        return "the answer times the number of rows behind it"
-    return f"an answer about {plural(rows, 'row')}"
+        return f"the answer times the number of {counted}s behind it"
+    return f"an answer about {plural(rows, counted)}"
 
 
 def as_sentence(*clauses: str) -> str:

@@ -213,20 +213,23 @@ class Memory(Batch):
 
     def select(self, columns: Sequence[int]) -> Memory:
         """The arrays of these columns."""
-        return Memory(tuple(self.columns[column] for column in columns), self.rows)
+        return replace(self, columns=tuple(self.columns[column] for column in columns))
 
     def recode(self, codes: Mapping[int, Integers]) -> Memory:
         """Look up the new code of each cell. New codes take one byte if they fit."""
         columns = list(self.columns)
         for column, new in codes.items():
             columns[column] = new.astype(np.min_scalar_type(new.max(initial=0)))[columns[column]]
-        return Memory(tuple(columns), self.rows)
+        return replace(self, columns=tuple(columns))
 
     def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Memory:
         """The rows for which every mask is true."""
         kept = np.ones(self.rows, dtype=np.bool_)
         for column, mask in kept_codes.items():
             kept &= mask[self.columns[column]]
+        return self._only(kept)
+
+    def _only(self, kept: NDArray[np.bool_]) -> Memory:
         return Memory(tuple(codes[kept] for codes in self.columns), int(kept.sum()))
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
@@ -244,6 +247,23 @@ class Memory(Batch):
     def all_rows(self) -> Batch:
         """Itself."""
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMemory(Memory):
+    """All rows as one batch, and whose they are.
+
+    Attributes:
+        persons: the number of the person of each row, from 0.
+        rows_of: how many rows each person had before any was left out, by number.
+    """
+
+    persons: NDArray[np.int32]
+    rows_of: Integers
+
+    def _only(self, kept: NDArray[np.bool_]) -> PersonMemory:
+        columns = tuple(codes[kept] for codes in self.columns)
+        return replace(self, columns=columns, rows=int(kept.sum()), persons=self.persons[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.engines.memory import Batch, Memory, join_batches
+from gapless.data.engines.memory import Batch, Memory, PersonMemory, join_batches
 from gapless.data.io.date_texts import parse_dates
-from gapless.data.io.persons import PersonNumbers, RowLimit, kept_rows
+from gapless.data.io.persons import NO_ID, PersonNumbers, RowLimit, kept_rows
 from gapless.data.io.source import is_plain, redact_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
@@ -63,14 +63,18 @@ def encode(frames: Iterable[pl.DataFrame], schema: Schema, limit: RowLimit | Non
         numbers.append(persons.numbers(frame))
         parts.append(codes)
     rows = join_batches(parts, len(schema.columns))
+    person_of = np.concatenate(numbers)
     kept = kept_rows(
-        np.concatenate(numbers),
+        person_of,
         persons.ids,
         limit,
         width=len(schema.columns),
         columns_of=lambda chosen: [codes[chosen] for codes in rows.columns],
     )
-    return Memory(tuple(codes[kept] for codes in rows.columns), int(kept.sum()))
+    alone = person_of == NO_ID  # each such row is a person by itself
+    person_of[alone] = len(persons.ids) + np.arange(alone.sum())
+    columns = tuple(column[kept] for column in rows.columns)
+    return PersonMemory(columns, int(kept.sum()), person_of[kept], np.bincount(person_of))
 
 
 @redact_cells

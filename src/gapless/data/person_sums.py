@@ -1,0 +1,108 @@
+r"""Sums in which each person weighs the same, however many rows of it are kept.
+
+Row i of a person p adds :math:`f(x_i)` to a vector of sums, at most a unit u in L1. Of the kept rows of p, :math:`k_p`
+add anything at all. The person adds their mean, on a grid that is G times as fine, rounded down:
+
+.. math:: t_p = \Bigl\lfloor \tfrac{G}{k_p} \sum_{i \in p} f(x_i) \Bigr\rfloor, \qquad
+          \lVert t_p \rVert_1 \le \tfrac{G}{k_p} \sum_{i \in p} \lVert f(x_i) \rVert_1 \le G u
+
+So a person moves the sum by at most :math:`G u`, whatever the number of rows that are kept of it. Proved in
+docs/proofs/persons.md. tests/property/test_person_sums.py tests it.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data.checks import check_private
+from gapless.data.engines.memory import Engine, PersonMemory
+from gapless.data.private_table import PrivateTable
+from gapless.data.row_contribution import CHUNK, RowContribution
+from gapless.errors import Argument, Call, EngineError, Hint, SchemaError
+from gapless.privacy.budget import Persons
+from gapless.privacy.private import L1, Private
+from gapless.types import Integers, whole
+
+FINEST = 720_720  # steps of a person's part of a sum: a multiple of 1 to 16, so that most shares of rows are exact
+
+
+def check_knows_persons(table: PrivateTable) -> None:
+    """Refuse a table whose rows are not known to be of persons, before any charge."""
+    check_private(table, "a question per person")
+    if not isinstance(table.protect, Persons):
+        protect = Argument("protect", Call("Persons", Argument("id", "patient_id"), Argument("at_most", 3)))
+        raise SchemaError(
+            "a question per person needs the id of persons, but this table was read without one",
+            hint=Hint("read the table with ", protect) | Hint("ask per row"),
+        )
+    if not issubclass(table._engine, PersonMemory):
+        raise EngineError(
+            "a question per person needs the rows as they were read, in memory",
+            hint=Hint("read the table with ", Argument("engine", "memory")) | Hint("ask per row"),
+        )
+
+
+def steps_of_person(contribution: RowContribution) -> int:
+    """G: the steps of the grid per step of a row's contribution. A function of public facts."""
+    return max(1, FINEST // contribution.unit)
+
+
+def person_sum_distance(contribution: RowContribution) -> L1:
+    """The L1 sensitivity of `person_sum`: a unit on the finer grid, whatever the number of rows of a person."""
+    return L1(contribution.unit * steps_of_person(contribution))
+
+
+def person_sum(table: PrivateTable, contribution: RowContribution) -> Private[Integers, L1]:
+    """The sum over persons of the mean of what their rows add, in steps of 1/`steps_of_person`.
+
+    Rows that add nothing are no part of the mean. Distance: `person_sum_distance`. `reads`: every row.
+    """
+    check_knows_persons(table)
+    places = table.schema.positions(contribution.columns)
+    observed = {name: table.schema[name].size for name in contribution.needs}
+    steps = steps_of_person(contribution)
+
+    def total(engine: Engine) -> Integers:
+        rows = cast("PersonMemory", engine)
+        columns = {name: rows.columns[place] for name, place in zip(contribution.columns, places, strict=True)}
+        columns = columns or {"": rows.columns[0]}  # gives the number of rows
+        cells, added = [np.zeros(0, dtype=np.int64)], [np.zeros((0, contribution.components), dtype=np.int64)]
+        for start in range(0, rows.rows, CHUNK):
+            chunk = slice(start, start + CHUNK)
+            group, parts = contribution.evaluate({name: codes[chunk] for name, codes in columns.items()}, observed)
+            counted = parts.any(axis=1)
+            cells.append(rows.persons[chunk][counted].astype(np.int64) * contribution.groups + group[counted])
+            added.append(parts[counted])
+        return _sum_of_means(np.concatenate(cells), np.concatenate(added), contribution.groups, steps)
+
+    return table._seal(total, distance=person_sum_distance(contribution), reads=None)
+
+
+def _sum_of_means(cells: NDArray[np.int64], added: Integers, groups: int, steps: int) -> Integers:
+    """Sum over persons, given the person and the group of each row as one number, and what the row adds."""
+    found, place = np.unique(cells, return_inverse=True)
+    sums = np.zeros((len(found), added.shape[1]), dtype=np.int64)
+    np.add.at(sums, place, added)
+    rows = np.bincount(cells // groups) if len(cells) else cells
+    means = steps * np.abs(sums) // rows[found // groups][:, None] * np.sign(sums)
+    total = np.zeros((groups, added.shape[1]), dtype=np.int64)
+    np.add.at(total, found % groups, means)
+    return total.ravel()
+
+
+def rows_per_person(table: PrivateTable, most: int) -> Private[Integers, L1]:
+    """The number of persons with 1, 2, …, `most` or more rows, before rows are left out by a limit or a condition.
+
+    Distance: a person is in one cell, so it changes the counts by 1. `reads`: every row.
+    """
+    check_knows_persons(table)
+    most = whole("most", most, error=SchemaError, least=1)
+
+    def count(engine: Engine) -> Integers:
+        rows_of = cast("PersonMemory", engine).rows_of
+        return np.bincount(np.minimum(rows_of, most), minlength=most + 1)[1:]
+
+    return table._seal(count, distance=L1(1), reads=None)
