@@ -95,7 +95,7 @@ class PersonNumbers:
     def numbers(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """The number of the person of each row; `NO_ID` without an id."""
         ids = encode_ids(frame, self._id)
-        different = ids.drop_nulls().unique()
+        different = ids.drop_nulls().unique(maintain_order=True)
         found = [self._numbers.setdefault(person, len(self._numbers)) for person in different]
         numbers = ids.replace_strict(different, pl.Series(found, dtype=pl.Int32), default=None, return_dtype=pl.Int32)
         return numbers.fill_null(NO_ID).to_numpy()
