@@ -105,7 +105,7 @@ def test_a_ledger_of_rows_refuses_persons_and_states_what_its_releases_lack(tmp_
     table.ask(gl.Count(), spend="10%")
     with pytest.raises(LedgerError, match="the releases so far are less private than they state") as error:
         gl.read(FRAME, SCHEMA, protect=Persons("patient", 3), **place)
-    assert "keep protect=Rows(1), if no person has more rows" in error.value.hint
+    assert "keep protect=Rows(1) without an id, if no person has more rows" in error.value.hint
 
 
 def test_a_schema_with_an_id_protects_persons(read, tmp_path):
