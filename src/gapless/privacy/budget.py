@@ -187,7 +187,7 @@ class Persons:
 
     Rows with the same id are one person: a patient, or a household if the id is that of households. A row without an id
     is a person by itself. Which rows are kept depends on the rows of this person and on a secret key only, so a person
-    changes at most `at_most` of them (docs/proofs/stability.md, section 7).
+    changes at most `at_most` of them (docs/proofs/stability.md, section 2).
 
     Attributes:
         id: the column with the id, or several that form it together. They are not columns of the schema.

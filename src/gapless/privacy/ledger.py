@@ -248,7 +248,7 @@ class Ledger(LedgerGuarantees):
         """The `reads` that an entry records: None if this reading defines gaps differently than the header.
 
         Under `Persons` it is always None. A row that is not counted because of a gap can still take the place of
-        another row of its person (docs/proofs/stability.md, section 7).
+        another row of its person (docs/proofs/stability.md, section 2).
         """
         return None if isinstance(self.protect, Persons) else self._gaps.recorded_reads(reads)
 

@@ -404,6 +404,6 @@ def _refused_persons(ledger: Ledger, path: Path, unit: Unit) -> LedgerError:
         return LedgerError(wrong, hint=Hint("keep ", kept))
     return LedgerError(
         f"{wrong}: if a person has more rows, the releases so far are less private than they state",
-        hint=Hint("keep ", kept, ", if no person has more rows")
+        hint=Hint("keep ", kept, " without an id, if no person has more rows")
         | Hint("release nothing more under this ledger, and correct the privacy statements of its releases"),
     )

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from gapless.data.engines.memory import Batch, Memory, View, count_marginals
 from gapless.data.io import source
 from gapless.data.io.encode import check_frames, check_names, encoder_of
-from gapless.data.io.persons import PersonNumbers, RowLimit, kept_rows
+from gapless.data.io.persons import PersonNumbers, RowLimit, encode_ids, kept_rows
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
@@ -133,6 +133,18 @@ class Files:
             raise ReadError(f"{self.data} has another number of rows than at reading", hint=_READ_AGAIN)
 
     @source.redact_cells
+    def check_id(self, names: Sequence[str]) -> None:
+        """Refuse files without these columns, or with a type that is no id, by their headers alone."""
+        for path in self.stamps:
+            with source.file_errors(path):
+                if path.name.lower().endswith(source.PARQUET_ENDINGS):
+                    header = source.scan_parquet(path).head(0).collect()
+                else:
+                    separator = source.separator_of(path, self.schema.separator)
+                    header = next(source.text_frames(path, self.encoding, separator, for_holder=False)).head(0)
+                encode_ids(header, names)
+
+    @source.redact_cells
     def kept_rows(self, limit: RowLimit) -> NDArray[np.bool_]:
         """Which rows are kept, in the order of the files: a pass that numbers the persons, and one for each group."""
         numbering, places = PersonNumbers(limit.id), range(len(self.schema.columns))
@@ -178,6 +190,8 @@ class Disk(View):
     ) -> Disk:
         """The rows of these files, after a first pass that checks their cells; with a limit those that are kept."""
         files = Files.at(data, schema, encoding=encoding, by_duckdb=by_duckdb)
+        if limit is not None:  # first: checking the cells may take hours
+            files.check_id(limit.id)
         width, rows = len(schema.columns), files.check()
         kept = None if limit is None else files.kept_rows(limit)
         rows = rows if kept is None else int(kept.sum())

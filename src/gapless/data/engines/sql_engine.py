@@ -90,6 +90,9 @@ class SqlEncoding:
             wrong = f"two columns have the same name {repeated(names)[0]!r}"
             raise ReadError(wrong, hint="give each column a different name")
         check_names(names, schema)
+        persons = None
+        if limit is not None:
+            persons = PersonExpressions.of(source.fields, limit, source.secret(limit.key), source.dialect)
         places = tuple(map(names.index, schema.file_names))
         codings = []
         for column, place in zip(schema.file_columns, places, strict=True):
@@ -113,10 +116,9 @@ class SqlEncoding:
         for column, code in zip(schema.columns, found, strict=True):
             if code < 0:
                 raise cell_error(column, code)
-        if limit is None:
+        if persons is None:
             return replace(coded, rows=rows)
-        expressions = PersonExpressions.of(source.fields, limit, source.secret(limit.key), source.dialect)
-        kept = replace(coded, persons=expressions)
+        kept = replace(coded, persons=persons)
         ((rows,),) = np.concatenate(list(source.numbers(f"SELECT COUNT(*) FROM {kept.table([])}", 1))).tolist()
         return replace(kept, rows=rows)
 

@@ -8,7 +8,7 @@ occurrence number 1, the second 2, and so on. The rows of a person are ordered b
 
 with a secret key :math:`s` of 32 bytes, then by content. The first k are kept. A row without an id is a person by
 itself. So which rows of a person are kept depends on these rows and the key alone, and adding or removing a person
-changes at most k kept rows. Proved in docs/proofs/stability.md, section 7.
+changes at most k kept rows. Proved in docs/proofs/stability.md, section 2.
 
 Every engine computes the same. The texts of an id are the same everywhere because only texts and whole numbers are
 read as ids: databases write floating numbers, dates and times differently.
@@ -95,7 +95,7 @@ class PersonNumbers:
     def numbers(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """The number of the person of each row; `NO_ID` without an id."""
         ids = encode_ids(frame, self._id)
-        different = ids.drop_nulls().unique()
+        different = ids.drop_nulls().unique(maintain_order=True)
         found = [self._numbers.setdefault(person, len(self._numbers)) for person in different]
         numbers = ids.replace_strict(different, pl.Series(found, dtype=pl.Int32), default=None, return_dtype=pl.Int32)
         return numbers.fill_null(NO_ID).to_numpy()
