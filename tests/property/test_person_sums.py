@@ -1,6 +1,7 @@
 """Sums per person: a person moves them by at most one unit, however many of its rows are kept."""
 
 import tempfile
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,6 +24,7 @@ SCHEMA = Schema(
     "people",
     [Integer("a", bounds=(0, 3), may_be_missing=True, missing=[""]), Ordinal("d", ["x", "y"], may_be_missing=True)],
 )
+CONSTANT = Schema("people", [SCHEMA["a"], replace(SCHEMA["d"], per_person=True)])
 QUESTIONS = [
     "count() per person",
     "count() per person where a >= 1 by d",
@@ -38,19 +40,19 @@ rows_of_new = st.lists(st.tuples(st.just("new"), *cells), min_size=1, max_size=8
 pairs = st.tuples(st.integers(1, 4), rows_of_others, rows_of_new, st.randoms(use_true_random=False))
 
 
-def table(rows, at_most=3):
+def table(rows, at_most=3, schema=SCHEMA):
     frame = pl.DataFrame(rows, schema={"id": pl.String, "a": pl.String, "d": pl.String}, orient="row")
-    return private_persons(frame, SCHEMA, Path(tempfile.mkdtemp()), at_most=at_most)
+    return private_persons(frame, schema, Path(tempfile.mkdtemp()), at_most=at_most)
 
 
-def neighbours(pair):
+def neighbours(pair, schema=SCHEMA):
     """Two tables, the second with a new person whose rows are anywhere among the others."""
     at_most, rows, more, chance = pair
     places = sorted(chance.randrange(len(rows) + 1) for _ in more)
     mixed = list(rows)
     for place, added in reversed(list(zip(places, more, strict=True))):
         mixed.insert(place, added)
-    return table(rows, at_most), table(mixed, at_most)
+    return table(rows, at_most, schema), table(mixed, at_most, schema)
 
 
 def revealed(make, *arguments):
@@ -65,12 +67,13 @@ def moved(make, less, greater):
     return np.abs(reveal(a, less.ledger) - reveal(b, greater.ledger)).sum(), a.distance
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, CONSTANT], ids=["varying", "constant"])
 @pytest.mark.parametrize("text", QUESTIONS)
-@examples(15)
+@examples(10)
 @given(pair=pairs)
-def test_a_person_moves_a_sum_per_person_by_at_most_a_unit(text, pair):
-    asked = parse_question(text).compile(SCHEMA)
-    less, greater = neighbours(pair)
+def test_a_person_moves_a_sum_per_person_by_at_most_a_unit(text, schema, pair):
+    asked = parse_question(text).compile(schema)
+    less, greater = neighbours(pair, schema)
     change, distance = moved(lambda of: person_sum(of.rebin(asked.schema), asked.contribution), less, greater)
     assert distance == L1(asked.contribution.unit * steps_of_person(asked.contribution))  # of no limit of rows
     assert change <= distance.at_most
@@ -83,6 +86,15 @@ def test_a_person_with_rows_moves_it_by_just_a_unit():
         pair = table([]), table(rows)
         change, distance = moved(lambda of: person_sum(of, asked.contribution), *pair)
         assert change == distance.at_most == FINEST
+
+
+@examples(20)
+@given(pair=pairs)
+def test_a_person_moves_tables_of_constant_columns_by_the_rows_that_are_kept(pair):
+    less, greater = neighbours(pair, CONSTANT)
+    for columns in (["d"], ["a", "d"]):
+        change, distance = moved(lambda of, chosen=columns: of.marginal(chosen, rows="extended"), less, greater)
+        assert change <= distance.at_most == pair[0]
 
 
 @examples(20)

@@ -207,12 +207,12 @@ def test_the_search_finds_occurrences_that_count_the_rows_of_others():
         together = hashed(["all"] * len(ids), columns, key)
         return together.with_columns(id=pl.Series(ids, dtype=pl.String))
 
-    hashed = persons._hashed
+    hashed = persons.hashed_rows
     times = {"1": 1, "01": 3, "ä b": 5}
     contents = [(word, age) for word in "ab" for age in (5, 6, None)]
     uneven = frame_of([(name, 1, content, times[name]) for name in times for content in contents])
     assert worst(uneven) == 2
-    with mock.patch.object(persons, "_hashed", mistaken):
+    with mock.patch.object(persons, "hashed_rows", mistaken):
         assert worst(uneven) > 2
 
 

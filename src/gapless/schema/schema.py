@@ -23,7 +23,7 @@ _NUMBER_KEYS = ("decimal", "thousands")  # of the table, or of a column of numbe
 FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas")
 _TABLE_KEYS = ("name", "description", "person", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
 SEPARATORS = (",", ";", "\t", "|")
-_COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
+_COLUMN_KEYS = ("may_be_missing", "missing", "outside", "per_person", "description")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
 LONGEST_RULE = 10_000  # characters
 _RULE = "write [[constraint]] in double brackets, and below it not = \"t1.age < 15 and t1.married == 'yes'\""

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data.engines.memory import Batch, Memory, PersonMemory, join_batches
+from gapless.data.io.constants import hold_constant
 from gapless.data.io.date_texts import parse_dates
 from gapless.data.io.persons import NO_ID, PersonNumbers, RowLimit, kept_rows
 from gapless.data.io.source import is_plain, redact_cells
@@ -71,10 +72,11 @@ def encode(frames: Iterable[pl.DataFrame], schema: Schema, limit: RowLimit | Non
         width=len(schema.columns),
         columns_of=lambda chosen: [codes[chosen] for codes in rows.columns],
     )
+    columns = [codes[kept] for codes in rows.columns]
+    columns = hold_constant(person_of[kept], persons.ids, columns, schema, limit.key)
     alone = person_of == NO_ID  # each such row is a person by itself
     person_of[alone] = len(persons.ids) + np.arange(alone.sum())
-    columns = tuple(column[kept] for column in rows.columns)
-    return PersonMemory(columns, int(kept.sum()), person_of[kept], np.bincount(person_of))
+    return PersonMemory(tuple(columns), int(kept.sum()), person_of[kept], np.bincount(person_of))
 
 
 @redact_cells

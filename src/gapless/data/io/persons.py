@@ -151,14 +151,14 @@ def _first_rows(
     starts = np.flatnonzero(np.diff(persons[by_person], prepend=NO_ID))  # of the rows of each person
     parts = starts // max(1, SLICE_BYTES // (8 * len(columns) + 64))
     for rows in np.split(by_person, starts[np.flatnonzero(np.diff(parts)) + 1]):
-        hashed = _hashed([ids[person] for person in persons[rows]], [codes[rows] for codes in columns], limit.key)
+        hashed = hashed_rows([ids[person] for person in persons[rows]], [codes[rows] for codes in columns], limit.key)
         ordered = hashed.sort("id", "hash", "content")
         first = ordered.filter(pl.int_range(pl.len()).over("id") < limit.at_most)["row"]
         is_first[rows[first.to_numpy()]] = True
     return is_first
 
 
-def _hashed(ids: Sequence[str], columns: Sequence[Codes], key: bytes) -> pl.DataFrame:
+def hashed_rows(ids: Sequence[str], columns: Sequence[Codes], key: bytes) -> pl.DataFrame:
     """The id, the content and the keyed hash of each row; `row` numbers them."""
     codes = [pl.Series(str(place), codes).cast(pl.String) for place, codes in enumerate(columns)]
     rows = pl.DataFrame({"id": ids, "content": pl.select(pl.concat_str(codes, separator=",")).to_series()})

@@ -87,6 +87,7 @@ def read(
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
     check_has_budget(place, budget)  # before rows are read
+    _check_constants(schema, protect, data, engine)
     rows_schema, limit = schema, None
     if isinstance(protect, Persons):
         ignored = [name for name in schema.ignore if name not in protect.id]
@@ -124,6 +125,18 @@ def _check_unit(schema: Schema, protect: Unit) -> None:
     if isinstance(protect, Rows) and protect.at_most < stated.at_most:
         wrong = f"the schema says {plural(stated.at_most, 'row')} per person, but {protect} would be protected"
         raise SchemaError(wrong, hint=Hint("pass ", enough))
+
+
+def _check_constants(schema: Schema, protect: Unit, data: Any, engine: str | None) -> None:
+    """Refuse columns that are constant within a person where persons are not known, or rows are not in memory."""
+    constant = [column.name for column in schema.columns if column.per_person]
+    if constant and isinstance(protect, Rows):
+        unit = Argument("protect", Call("Persons", Argument("id", "patient_id"), Argument("at_most", 3)))
+        wrong = f"column {constant[0]!r} has per_person = true, but the table is read without an id of persons"
+        raise SchemaError(wrong, hint=Hint("pass ", unit) | Hint("remove per_person = true"))
+    if constant and not default_engine(data) == (engine or "memory") == "memory":
+        wrong = f"column {constant[0]!r} has per_person = true, which needs the rows in memory when they are read"
+        raise EngineError(wrong, hint="read a file or a frame into memory, or remove per_person = true")
 
 
 def check_data(data: Any, engine: str | None = None) -> None:
