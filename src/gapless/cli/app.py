@@ -95,7 +95,7 @@ def demo(
         path.write_bytes((files("gapless.demo") / path.name).read_bytes())
     public = Schema.read(schema)
     console.print(f"The table: {public.description}\n")
-    _print_check(_check(data, public, None))
+    _print_check(_check(data, public, None), public)
     console.print("\nNow a release with 80% of a budget of ε = 1, δ = 1e-6:\n")
     synth(data, schema, output=release, epsilon=1.0, delta=1e-6, spend="80%")
     with spinner("comparing"):
@@ -162,11 +162,12 @@ def check(
     """Check your own data: violations of the schema and gap patterns. For the data holder only, not for release."""
     from gapless.schema import Schema
 
-    result = _check(data, Schema.read(schema), encoding)
+    public = Schema.read(schema)
+    result = _check(data, public, encoding)
     if as_json:
         print(json.dumps({"for": "the holder's eyes", **result.to_dict()}))
     else:
-        _print_check(result)
+        _print_check(result, public)
     if result.refused:
         raise typer.Exit(2)
 
@@ -479,7 +480,7 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
         return look(data, schema, encoding=encoding)
 
 
-def _print_check(result: Check) -> None:
+def _print_check(result: Check, schema: Schema) -> None:
     from gapless.missing.check import HIDDEN_VALUES_HINT
     from gapless.text import aligned, plural
 
@@ -507,10 +508,10 @@ def _print_check(result: Check) -> None:
         for sentence in hidden:
             console.print(f"  {sentence}")
         console.print(f"  Try: {HIDDEN_VALUES_HINT}")
-    _print_warnings(result)
+    _print_warnings(result, schema)
 
 
-def _print_warnings(result: Check) -> None:
+def _print_warnings(result: Check, schema: Schema) -> None:
     """Print what would stop a release, or make its promise wrong."""
     from gapless.data.io.reading import UNCHECKED_HINT
     from gapless.schema.toml import quoted
@@ -521,6 +522,14 @@ def _print_warnings(result: Check) -> None:
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"
             "  Try: correct the cells, or change the schema's rules for these columns"
         )
+    varying = {} if result.persons is None else result.persons.varying
+    for column in schema.file_columns:
+        if column.per_person and varying.get(column.name):
+            notes.print(
+                f"\n{column.name} has per_person = true, but several values in the rows of "
+                f"{plural(varying[column.name], 'person')}: the first kept row decides.\n"
+                "  Try: correct these rows, or remove per_person = true"
+            )
     for name, persons in result.possible_ids:
         notes.print(
             f"\nThe schema promises one row per person, but {name} looks like an id of {plural(persons, 'person')}.\n"

@@ -192,9 +192,19 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     found = (violations(rule, rows) for rule in rules_of(by_rules))
     broken = tuple(counted for counted in found if counted.rows)
     found_gaps = patterns_of(schema.names, gaps, frame.height)
-    persons = rows_per_person(frame, schema.person) if schema.person else None
+    persons = None
+    if schema.person:
+        named = zip(schema.file_columns, gaps, strict=True)
+        cells = {of_file.name: without_gaps(frame[of_file.name], gap) for of_file, gap in named}
+        persons = rows_per_person(frame, schema.person, cells)
     ids = () if schema.person or schema.rows_per_person != 1 else tuple(possible_ids(frame))
     return Check(frame.height, tuple(checked), found_gaps, broken, schema.unchecked, persons, ids)
+
+
+def without_gaps(series: pl.Series, gap: NDArray[np.bool_]) -> pl.Series:
+    """The texts of cells, null where there is a gap."""
+    texts = series.cast(pl.String).str.strip_chars()
+    return texts.set(pl.Series(gap), None)
 
 
 def _checked(column: Column, series: pl.Series, cells: Cells) -> tuple[ColumnCheck, NDArray[np.bool_], NDArray[Any]]:

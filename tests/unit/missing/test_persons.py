@@ -17,7 +17,7 @@ SMALL = pl.DataFrame({"id": ["a"] * 7 + ["b", "b", " b", "c", "", None], "age": 
 
 
 def test_counts_rows_of_each_id():
-    found = rows_per_person(SMALL, ["id"])
+    found = rows_per_person(SMALL, ["id"], {})
     assert (found.rows, found.persons, found.without_id) == (13, 3, 2)
     assert found.persons_by_rows == {1: 1, 3: 1, 7: 1}
     dropped = {limit: round(13 * share) for limit, share in found.dropped.items()}
@@ -25,18 +25,18 @@ def test_counts_rows_of_each_id():
 
 
 def test_a_person_may_have_several_id_columns():
-    found = rows_per_person(SMALL.with_columns(nr=pl.Series([1, 1, 2] * 4 + [None])), ["id", "nr"])
+    found = rows_per_person(SMALL.with_columns(nr=pl.Series([1, 1, 2] * 4 + [None])), ["id", "nr"], {})
     assert found.id == "id and nr"
     assert found.persons_by_rows == {1: 3, 2: 2, 5: 1}
     assert found.without_id == 1
 
 
 def test_no_rows_drop_nothing():
-    assert set(rows_per_person(SMALL.head(0), ["id"]).dropped.values()) == {0.0}
+    assert set(rows_per_person(SMALL.head(0), ["id"], {}).dropped.values()) == {0.0}
 
 
 def test_the_picture_shows_ranges_of_rows():
-    shown = str(rows_per_person(SMALL, ["id"])).splitlines()
+    shown = str(rows_per_person(SMALL, ["id"], {})).splitlines()
     assert shown[0] == "Rows per person (id): 13 rows of 3 persons, 2 rows without an id"
     assert [line.split() for line in shown[3:6]] == [["1", "1"], ["3", "1"], ["6-10", "1"]]
     assert shown[-1].split() == ["10", "0.0%"]
@@ -85,3 +85,19 @@ def test_without_an_id_one_row_per_person_is_the_default():
     assert Schema("people", [Integer("age", bounds=(0, 99))]).rows_per_person == 1
     with pytest.raises(SchemaError, match="rows_per_person"):
         Schema("people", [Integer("age", bounds=(0, 99))], rows_per_person=0)
+
+
+def test_columns_that_vary_within_persons_are_counted_and_constant_ones_named(tmp_path):
+    frame = visits(50, 200)
+    found = check(frame, SCHEMA).persons
+    assert found.varying["age"] == found.varying["sex"] == 0
+    of_patient = frame.filter(pl.col("pressure") != "NA").group_by("patient_id")
+    assert found.varying["pressure"] == (of_patient.agg(pl.col("pressure").n_unique())["pressure"] > 1).sum()
+    assert str(found).endswith("the same in all rows of each person: age, sex")
+    columns = [replace(column, per_person=True) for column in SCHEMA.columns]
+    replace(SCHEMA, columns=columns).write(tmp_path / "visits.toml")
+    frame.write_csv(tmp_path / "visits.csv")
+    run = CliRunner().invoke(app, ["check", str(tmp_path / "visits.csv"), "-s", str(tmp_path / "visits.toml")])
+    wrong = f"pressure has per_person = true, but several values in the rows of {found.varying['pressure']} persons"
+    assert wrong in run.output.replace("\n", " ")
+    assert "age has per_person" not in run.output
