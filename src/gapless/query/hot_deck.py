@@ -142,6 +142,7 @@ class ReleasedDeck:
     def ask(self, question: AnyQuestion) -> Answer:
         """Answer from the released counts, for free."""
         check_question(question)
+        question.check_is_per_row("a deck")
         asked = question.compile(self.schema, at_full_resolution=False)  # only counts of bins were released
         if not isinstance(question.treatment(asked, filled=True), Drop):
             raise QuestionError(

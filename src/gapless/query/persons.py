@@ -61,6 +61,11 @@ class RowsPerPerson(Question):
         """The release, whatever is done about gaps."""
         return CountPersons(self.most)
 
+    @property
+    def needs_persons(self) -> bool:
+        """It counts them."""
+        return True
+
     def groups(self, schema: Schema) -> tuple[tuple[str, ...], ...]:  # noqa: ARG002 none of its columns
         """The numbers of rows."""
         return *((str(rows),) for rows in range(1, self.most)), (f"{self.most} or more",)

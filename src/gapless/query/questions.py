@@ -124,6 +124,19 @@ class Question:
         """The columns that define the groups."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by or ())
 
+    @property
+    def needs_persons(self) -> bool:
+        """Whether only a table whose persons are known has the answer."""
+        return self.per_person
+
+    def check_is_per_row(self, answered: str) -> None:
+        """Refuse a question about persons where only rows are known."""
+        if self.needs_persons:
+            raise QuestionError(
+                f"{answered} does not know which rows are of one person, which {self} needs",
+                hint=Hint("ask per row") | Hint("ask the private table"),
+            )
+
     def groups(self, schema: Schema) -> tuple[tuple[str, ...], ...] | None:
         """The cells of each group, or None."""
         return group_labels(schema, self.grouped_by) if self.grouped_by else None

@@ -13,6 +13,7 @@ from gapless.data.row_contribution import plain_sum_distance
 from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import L1, Grant, Loss, Persons, Private, for_counts
+from gapless.privacy.budget import Unit
 from gapless.query.answers import Answer, Noise
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.condition import known_column
@@ -161,15 +162,16 @@ def _unit(asked: CompiledQuestion) -> int:
 
 def weight_note(asked: CompiledQuestion, table: PrivateTable) -> str:
     """A note on whether rows or persons count alike, where these differ."""
-    unit = table.protect
-    if asked.question.per_person:
-        return (
-            f"per person: each {unit.name} weighs 1, shared equally by its rows that count"
-            if isinstance(unit, Persons)
-            else ""
-        )
+    if asked.question.per_person and isinstance(table.protect, Persons):
+        return f"per person: each {table.protect.name} weighs 1, shared equally by its rows that count"
+    return row_weight(table.protect)
+
+
+def row_weight(unit: Unit) -> str:
+    """What a number per row means if a person may have several; empty if not."""
     if isinstance(unit, Persons):
-        return f"per row: each kept row weighs 1, so a {unit.name} weighs up to {unit.at_most}"
+        most = f"up to {unit.at_most}, also with more rows in the data"
+        return f"per row: each kept row weighs 1, so a {unit.name} weighs {most}"
     return "" if unit.at_most == 1 else f"per row: each row weighs 1, so a person weighs up to {unit.at_most}"
 
 
