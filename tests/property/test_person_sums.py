@@ -74,9 +74,12 @@ def moved(make, less, greater):
 def test_a_person_moves_a_sum_per_person_by_at_most_a_unit(text, schema, pair):
     asked = parse_question(text).compile(schema)
     less, greater = neighbours(pair, schema)
-    change, distance = moved(lambda of: person_sum(of.rebin(asked.schema), asked.contribution), less, greater)
-    assert distance == L1(asked.contribution.unit * steps_of_person(asked.contribution))  # of no limit of rows
-    assert change <= distance.at_most
+    for classes in (None, 3):
+        change, distance = moved(
+            lambda of, some=classes: person_sum(of.rebin(asked.schema), asked.contribution, classes=some), less, greater
+        )
+        assert distance == L1(asked.contribution.unit * steps_of_person(asked.contribution))  # of no limit of rows
+        assert change <= distance.at_most
 
 
 def test_a_person_with_rows_moves_it_by_just_a_unit():
@@ -123,24 +126,33 @@ def test_a_person_with_rows_in_several_groups_is_divided_among_them():
     assert sums == [FINEST // 3, FINEST * 2 // 3 + FINEST]
 
 
+def test_sums_by_class_are_of_persons_with_so_many_rows_in_the_data():
+    asked = parse_question("count() where a >= 2").compile(SCHEMA)
+    rows = [("p", "1", "x"), ("p", "2", "y"), ("p", "", "y"), ("q", "3", "y"), *[("r", "2", "x")] * 6]
+    sums = revealed(lambda of: person_sum(of, asked.contribution, classes=4), rows)
+    assert sums == [FINEST, 0, FINEST // 3, FINEST]  # q; nobody; p, of whose three rows one counts; r, of whose six all
+
+
 def test_the_numbers_of_persons_are_of_all_rows_and_not_of_the_kept_ones():
     rows = [("p", "1", "x")] * 5 + [("q", "2", "y")] * 2 + [(None, "1", "x"), ("", "1", "y")]
     assert revealed(lambda of: rows_per_person(of, 4), rows, 1) == [2, 1, 0, 1]
     assert revealed(lambda of: rows_per_person(of.where("d", ["y"]), 4), rows) == [2, 1, 0, 1]
 
 
-def of_all_rows(_, added, __, steps):
+def of_all_rows(_persons, cells, added, _rows, width, steps):
     """Planted: rows are added up, not averaged."""
-    return added.sum(0) * steps
+    total = np.zeros((width, added.shape[1]), dtype=np.int64)
+    np.add.at(total, cells, steps * added)
+    return total.ravel()
 
 
-def by_cell(cells, added, groups, steps):
+def by_cell(persons, cells, added, _rows, width, steps):
     """Planted: the number of the rows of a person in a group, in place of all its rows."""
-    found, place, rows = np.unique(cells, return_inverse=True, return_counts=True)
+    found, place, rows = np.unique(persons * width + cells, return_inverse=True, return_counts=True)
     sums = np.zeros((len(found), added.shape[1]), dtype=np.int64)
     np.add.at(sums, place, added)
-    total = np.zeros((groups, added.shape[1]), dtype=np.int64)
-    np.add.at(total, found % groups, steps * sums // rows[:, None])
+    total = np.zeros((width, added.shape[1]), dtype=np.int64)
+    np.add.at(total, found % width, steps * sums // rows[:, None])
     return total.ravel()
 
 

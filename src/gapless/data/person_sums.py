@@ -1,13 +1,14 @@
 r"""Sums in which each person weighs the same, however many rows of it are kept.
 
-Row i of a person p adds :math:`f(x_i)` to a vector of sums, at most a unit u in L1. Of the kept rows of p, :math:`k_p`
-add anything at all. The person adds their mean, on a grid that is G times as fine, rounded down:
+Row i of a person p adds :math:`f(x_i)` to a vector of sums, at most a unit u in L1. The person adds the sum over its
+kept rows divided by a number of rows :math:`k_p`, on a grid that is G times as fine, rounded towards 0:
 
-.. math:: t_p = \Bigl\lfloor \tfrac{G}{k_p} \sum_{i \in p} f(x_i) \Bigr\rfloor, \qquad
+.. math:: t_p = \operatorname{trunc}\Bigl(\tfrac{G}{k_p} \sum_{i \in p} f(x_i)\Bigr), \qquad
           \lVert t_p \rVert_1 \le \tfrac{G}{k_p} \sum_{i \in p} \lVert f(x_i) \rVert_1 \le G u
 
-So a person moves the sum by at most :math:`G u`, whatever the number of rows that are kept of it. Proved in
-docs/proofs/persons.md. tests/property/test_person_sums.py tests it.
+:math:`k_p` is the number of kept rows that add anything, or of all kept rows. So a person moves the sum by at most
+:math:`G u`, whatever the number of rows that are kept of it. Proved in docs/proofs/persons.md.
+tests/property/test_person_sums.py tests it.
 """
 
 from __future__ import annotations
@@ -55,41 +56,54 @@ def person_sum_distance(contribution: RowContribution) -> L1:
     return L1(contribution.unit * steps_of_person(contribution))
 
 
-def person_sum(table: PrivateTable, contribution: RowContribution) -> Private[Integers, L1]:
+def person_sum(
+    table: PrivateTable, contribution: RowContribution, *, classes: int | None = None
+) -> Private[Integers, L1]:
     """The sum over persons of the mean of what their rows add, in steps of 1/`steps_of_person`.
 
-    Rows that add nothing are no part of the mean. Distance: `person_sum_distance`. `reads`: every row.
+    Rows that add nothing are no part of the mean. With `classes` they are, and there is a sum for each class of
+    persons, within each group: those with 1, 2, …, `classes` or more rows before any was left out.
+
+    Distance: `person_sum_distance`. `reads`: every row.
     """
     check_knows_persons(table)
     places = table.schema.positions(contribution.columns)
     observed = {name: table.schema[name].size for name in contribution.needs}
-    steps = steps_of_person(contribution)
+    steps, at_most = steps_of_person(contribution), table.protect.at_most
 
     def total(engine: Engine) -> Integers:
         rows = cast("PersonMemory", engine)
         columns = {name: rows.columns[place] for name, place in zip(contribution.columns, places, strict=True)}
         columns = columns or {"": rows.columns[0]}  # gives the number of rows
-        cells, added = [np.zeros(0, dtype=np.int64)], [np.zeros((0, contribution.components), dtype=np.int64)]
+        persons, groups = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        added = [np.zeros((0, contribution.components), dtype=np.int64)]
         for start in range(0, rows.rows, CHUNK):
             chunk = slice(start, start + CHUNK)
             group, parts = contribution.evaluate({name: codes[chunk] for name, codes in columns.items()}, observed)
             counted = parts.any(axis=1)
-            cells.append(rows.persons[chunk][counted].astype(np.int64) * contribution.groups + group[counted])
+            persons.append(rows.persons[chunk][counted].astype(np.int64))
+            groups.append(group[counted])
             added.append(parts[counted])
-        return _sum_of_means(np.concatenate(cells), np.concatenate(added), contribution.groups, steps)
+        of, cell = np.concatenate(persons), np.concatenate(groups)
+        if classes is None:
+            return _sum_of_means(of, cell, np.concatenate(added), np.bincount(of), contribution.groups, steps)
+        cell = cell * classes + np.minimum(rows.rows_of, classes)[of] - 1
+        kept = np.minimum(rows.rows_of, at_most)
+        return _sum_of_means(of, cell, np.concatenate(added), kept, contribution.groups * classes, steps)
 
     return table._seal(total, distance=person_sum_distance(contribution), reads=None)
 
 
-def _sum_of_means(cells: NDArray[np.int64], added: Integers, groups: int, steps: int) -> Integers:
-    """Sum over persons, given the person and the group of each row as one number, and what the row adds."""
-    found, place = np.unique(cells, return_inverse=True)
+def _sum_of_means(
+    persons: NDArray[np.int64], cells: NDArray[np.int64], added: Integers, rows: Integers, width: int, steps: int
+) -> Integers:
+    """Sum over persons, given the person and the cell of each row, what it adds, and the divisor of each person."""
+    found, place = np.unique(persons * width + cells, return_inverse=True)
     sums = np.zeros((len(found), added.shape[1]), dtype=np.int64)
     np.add.at(sums, place, added)
-    rows = np.bincount(cells // groups) if len(cells) else cells
-    means = steps * np.abs(sums) // rows[found // groups][:, None] * np.sign(sums)
-    total = np.zeros((groups, added.shape[1]), dtype=np.int64)
-    np.add.at(total, found % groups, means)
+    means = steps * np.abs(sums) // rows[found // width][:, None] * np.sign(sums)
+    total = np.zeros((width, added.shape[1]), dtype=np.int64)
+    np.add.at(total, found % width, means)
     return total.ravel()
 
 

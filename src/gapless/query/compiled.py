@@ -188,7 +188,7 @@ class VarianceEstimand(Estimand):
         return low * self.scale, high * self.scale
 
 
-def count_estimand(*columns: str) -> Estimand:
+def count_estimand(*columns: str) -> TotalEstimand:
     """The number of rows, or of rows with a value in each of these columns."""
     only = frozenset(columns)
 

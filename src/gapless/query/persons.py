@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from gapless.data import PrivateTable
 from gapless.data.person_sums import rows_per_person
@@ -46,14 +48,16 @@ class RowsPerPerson(Question):
     rows_per_person(20)
     """
 
+    can_be_per_person: ClassVar[bool] = True  # it is
+
     most: int = 20
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "most", whole("most", self.most, error=QuestionError, least=2, most=MOST))
         Question.__post_init__(self)
-        if self.where or self.by is not None:
+        if self.where or self.by is not None or self.per_person or self.all_rows is not None:
             raise QuestionError(
-                "the question of rows per person is about all persons, without where and by",
+                "the question of rows per person is about all persons, without where, by and weights",
                 hint=f"write {self._head()} alone",
             )
 
@@ -78,7 +82,7 @@ class RowsPerPerson(Question):
         return "\n".join([about, *lines])
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:  # noqa: ARG002 persons are persons
-        return count_estimand(), ""
+        return replace(count_estimand(), least=-math.inf), "numbers below 0 are noise, kept so that totals are right"
 
     def _head(self) -> str:
         return f"rows_per_person({self.most})"
@@ -92,8 +96,7 @@ def kept_shares(persons: Sequence[float]) -> dict[int, float]:
     >>> kept_shares([50, 0, 10])
     {1: 0.75, 2: 0.875, 3: 1.0}
     """
-    numbers = [max(0.0, many) for many in persons]
-    rows = sum(j * many for j, many in enumerate(numbers, 1))
-    limits = sorted({limit for limit in LIMITS if limit < len(numbers)} | {len(numbers)})
-    kept = {limit: sum(min(j, limit) * many for j, many in enumerate(numbers, 1)) for limit in limits}
-    return {limit: many / rows if rows else 1.0 for limit, many in kept.items()}
+    rows = sum(j * many for j, many in enumerate(persons, 1))
+    limits = sorted({limit for limit in LIMITS if limit < len(persons)} | {len(persons)})
+    kept = {limit: sum(min(j, limit) * many for j, many in enumerate(persons, 1)) for limit in limits}
+    return {limit: min(1.0, max(0.0, many / rows)) if rows > 0 else 1.0 for limit, many in kept.items()}

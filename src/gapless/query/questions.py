@@ -29,6 +29,7 @@ from gapless.query.compiled import (
 from gapless.query.condition import known_column, refined_columns
 from gapless.query.numbers import CellNumbers, cell_numbers
 from gapless.query.quantiles import QuantileRelease
+from gapless.query.row_classes import RowClasses
 from gapless.query.treatments import Drop, GapTreatment, checked_names
 from gapless.schema import Schema
 from gapless.text import listing
@@ -46,7 +47,8 @@ class Question:
 
     With `per_person` each person weighs 1: its part is the mean over its rows that the question counts, and a person
     with rows in several groups is divided among them. So the noise does not grow with the number of rows of a person.
-    Otherwise each kept row weighs 1.
+    Otherwise each kept row weighs 1. With `all_rows`, the answer to `RowsPerPerson(20)`, the answer is about all rows
+    of the data: weights undo the limit, and a person weighs about as many rows as it has (`gapless.query.row_classes`).
     """
 
     can_be_per_person: ClassVar[bool] = False
@@ -55,6 +57,8 @@ class Question:
     by: str | Sequence[str] | None = None  # kept as a name, or a tuple of several
     missing: GapTreatment = field(default_factory=Drop)
     per_person: bool = field(default=False, repr=False)
+    all_rows: Answer | None = field(default=None, repr=False)
+    row_classes: RowClasses | None = field(init=False, repr=False, compare=False, default=None)
     condition: Condition = field(init=False, repr=False, compare=False)  # `where`, parsed
 
     def __post_init__(self) -> None:
@@ -74,12 +78,23 @@ class Question:
                 | Hint("pass ", Argument("missing", Call("Knn", Argument("on", ["age", "sex"]))))
                 | Hint("pass ", Argument("missing", Call("HotDeck", Argument("on", ["age", "sex"])))),
             )
-        if self.per_person not in (True, False) or (self.per_person and not self.can_be_per_person):
-            kinds = "counts, shares, means and cross tables"
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        """Refuse weights of persons for questions that are about rows, and parse them."""
+        if self.per_person not in (True, False) or (self.needs_persons and not self.can_be_per_person):
+            given = f"per_person = {self.per_person!r}" if self.per_person else "all_rows"
             raise QuestionError(
-                f"only {kinds} can be per person, but per_person = {self.per_person!r} for {self._head()}",
+                f"only counts, shares, means and cross tables can weigh persons, but {given} for {self._head()}",
                 hint="ask for a mean per person, or ask per row",
             )
+        if self.all_rows is not None:
+            if self.per_person:
+                raise QuestionError(
+                    "a question is per person or about all rows, but both per_person and all_rows are given",
+                    hint=Hint("leave ", Argument("all_rows"), " out"),
+                )
+            object.__setattr__(self, "row_classes", RowClasses.of(self.all_rows))
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
         """Answer from a sealed table under a grant. Gaps are filled only in columns that the question reads."""
@@ -94,9 +109,9 @@ class Question:
 
     def treatment(self, asked: CompiledQuestion, *, filled: bool) -> GapTreatment:
         """The treatment of gaps: `Drop`, which then drops no row, if the question reads no column with gaps."""
-        if self.per_person and not isinstance(self.missing, Drop):
+        if self.needs_persons and not isinstance(self.missing, Drop):
             raise QuestionError(
-                "gaps cannot be filled for a question per person",
+                "gaps cannot be filled for a question that weighs persons",
                 hint=Hint("pass ", Argument("missing", Call("Drop"))) | Hint("ask per row"),
             )
         return self.missing if asked.targets and not filled else Drop()
@@ -127,7 +142,7 @@ class Question:
     @property
     def needs_persons(self) -> bool:
         """Whether only a table whose persons are known has the answer."""
-        return self.per_person
+        return self.per_person or self.all_rows is not None
 
     def check_is_per_row(self, answered: str) -> None:
         """Refuse a question about persons where only rows are known."""
@@ -166,7 +181,7 @@ class Question:
     def __str__(self) -> str:
         where = f" where {self.where.strip()}" if self.where.strip() else ""
         by = (self.by,) if isinstance(self.by, str) else self.by or ()
-        per = " per person" if self.per_person else ""
+        per = " per person" if self.per_person else " over all rows" if self.all_rows is not None else ""
         return self._head() + per + where + (f" by {', '.join(map(quote_name, by))}" if by else "")
 
 
