@@ -185,7 +185,7 @@ def test_weights_undo_most_of_the_limit(tmp_path):
     assert abs(undone.estimate - truth) < (truth - kept.estimate) / 2  # not all: also among those with 5 or more rows
     assert rows.interval[0] - 1500 < frame.height < rows.interval[1] + 1500
     assert undone.question == "mean(pressure) over all rows"
-    assert "Per row, of all rows in the data: a patient_id weighs as many rows as it has" in undone.measures
+    assert "per row, of all rows in the data: a patient_id weighs as many rows as it has" in undone.measures
     ahead = preview(asked[2], SCHEMA, budget=gl.Budget(1.0, 1e-6), spend="20%")
     assert ahead.noise_std == pytest.approx(rows.noise_std, rel=0.2)  # asked for in one batch, it is a little less
 
