@@ -60,6 +60,8 @@ def test_a_release_names_the_persons_and_shows_no_id(folder, run_here):
     assert re.search(r"adding or removing all rows of one patient\\?_id \(at most 3 are kept\)", statement)
     assert re.search(r"with or without any one patient\\?_id in the original table", statement)
     assert re.search(r"Unit of privacy: each patient\\?_id, with all its rows, added or removed", statement)
+    assert "Gaps lower no figure" in statement
+    assert "noisy estimate of the number of kept rows" in statement
     assert "believed, not checked" not in statement
     manifest, ledger = (json.loads((folder / "out" / name).read_text()) for name in ("manifest.json", "ledger.json"))
     assert unit in manifest["guarantee"]
@@ -81,7 +83,7 @@ def test_a_release_names_the_persons_and_shows_no_id(folder, run_here):
     assert f"protecting {unit}" in out
 
 
-def test_a_release_of_several_rows_without_an_id_says_what_it_believes(folder, run_here):
+def test_a_release_of_several_rows_without_an_id_states_what_it_believes(folder, run_here):
     bare = SCHEMA.replace('person = "patient_id"', 'ignore = ["patient_id"]').replace("visits", "other")
     visits(50).write_csv(folder / "other.csv")
     (folder / "other.toml").write_text(bare)
