@@ -113,12 +113,12 @@ def test_a_ledger_of_persons_is_not_kept_in_the_release_folder(folder, run_here)
 def test_the_key_is_in_no_query_and_in_no_log(postgres, tmp_path, monkeypatch, caplog):
     """It is a parameter, which the server gets beside the text of a query."""
     caplog.set_level(logging.DEBUG)
-    said, parameters = [], []
+    queries, parameters = [], []
     for kind, name in ((psycopg.Connection, "execute"), (psycopg.Cursor, "copy")):
         real = getattr(kind, name)
 
         def noted(self, query, given=None, *more, real=real, **options):
-            said.append(str(query))
+            queries.append(str(query))
             parameters.append(repr(given))
             return real(self, query, given, *more, **options)
 
@@ -134,8 +134,8 @@ def test_the_key_is_in_no_query_and_in_no_log(postgres, tmp_path, monkeypatch, c
     )
     table.ask(gl.Count(where="ward == east"), spend="10%")
     key = key_of(tmp_path / "l.ledger").read_bytes()
-    shown = "\n".join((*said, caplog.text, repr(table), repr(table._rows._open(table.ledger._key))))
-    assert len(said) >= 4
+    shown = "\n".join((*queries, caplog.text, repr(table), repr(table._rows._open(table.ledger._key))))
+    assert len(queries) >= 4
     assert key.hex() in "".join(parameters)
     assert key.hex() not in shown.lower()
     assert repr(key)[2:-1] not in shown
