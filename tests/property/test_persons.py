@@ -11,12 +11,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
+from gapless.data.engines.disk import Files
 from gapless.data.engines.postgres import PostgresSource, Sql
 from gapless.data.io import persons
 from gapless.data.io.persons import RowLimit
@@ -172,6 +174,18 @@ def test_postgres_keeps_the_rows_of_the_definition(postgres, examples_of_rows):
         engine = Sql.read(PostgresSource(postgres, query), schema.finest, limit)
         assert rows_in(engine) == expected(frame, schema, limit)
         assert int(engine.count([()], [3, 101], [3, 101])[0]) == rows_in(engine).total()
+
+
+@pytest.mark.parametrize("by_duckdb", [False, True])
+def test_every_pass_returns_rows_in_the_order_of_the_file(by_duckdb, tmp_path):
+    """Kept rows are known by their place."""
+    rows = 200_000
+    numbers_of_rows = np.arange(rows)
+    frame = pl.DataFrame({"name": numbers_of_rows, "word": ["a"] * rows, "age": numbers_of_rows % 97})
+    frame.write_parquet(tmp_path / "t.parquet", row_group_size=3_000)
+    files = Files.at(tmp_path / "t.parquet", SINGLE, encoding=None, by_duckdb=by_duckdb)
+    for columns in (["name"], ["age"], ["word", "age"]):
+        assert pl.concat(files.frames(columns))[columns[-1]].to_list() == frame[columns[-1]].to_list()
 
 
 def test_equal_hashes_are_ordered_by_content():
