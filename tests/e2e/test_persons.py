@@ -60,6 +60,8 @@ def test_a_release_names_the_persons_and_shows_no_id(folder, run_here):
     assert re.search(r"adding or removing all rows of one patient\\?_id \(at most 3 are kept\)", statement)
     assert re.search(r"with or without any one patient\\?_id in the original table", statement)
     assert re.search(r"Unit of privacy: each patient\\?_id, with all its rows, added or removed", statement)
+    assert "Gaps lower no figure" in statement
+    assert "noisy estimate of the number of kept rows" in statement
     assert "believed, not checked" not in statement
     manifest, ledger = (json.loads((folder / "out" / name).read_text()) for name in ("manifest.json", "ledger.json"))
     assert unit in manifest["guarantee"]
@@ -81,7 +83,7 @@ def test_a_release_names_the_persons_and_shows_no_id(folder, run_here):
     assert f"protecting {unit}" in out
 
 
-def test_a_release_of_several_rows_without_an_id_says_what_it_believes(folder, run_here):
+def test_a_release_of_several_rows_without_an_id_states_what_it_believes(folder, run_here):
     bare = SCHEMA.replace('person = "patient_id"', 'ignore = ["patient_id"]').replace("visits", "other")
     visits(50).write_csv(folder / "other.csv")
     (folder / "other.toml").write_text(bare)
@@ -111,12 +113,12 @@ def test_a_ledger_of_persons_is_not_kept_in_the_release_folder(folder, run_here)
 def test_the_key_is_in_no_query_and_in_no_log(postgres, tmp_path, monkeypatch, caplog):
     """It is a parameter, which the server gets beside the text of a query."""
     caplog.set_level(logging.DEBUG)
-    said, parameters = [], []
+    queries, parameters = [], []
     for kind, name in ((psycopg.Connection, "execute"), (psycopg.Cursor, "copy")):
         real = getattr(kind, name)
 
         def noted(self, query, given=None, *more, real=real, **options):
-            said.append(str(query))
+            queries.append(str(query))
             parameters.append(repr(given))
             return real(self, query, given, *more, **options)
 
@@ -132,8 +134,8 @@ def test_the_key_is_in_no_query_and_in_no_log(postgres, tmp_path, monkeypatch, c
     )
     table.ask(gl.Count(where="ward == east"), spend="10%")
     key = key_of(tmp_path / "l.ledger").read_bytes()
-    shown = "\n".join((*said, caplog.text, repr(table), repr(table._rows._open(table.ledger._key))))
-    assert len(said) >= 4
+    shown = "\n".join((*queries, caplog.text, repr(table), repr(table._rows._open(table.ledger._key))))
+    assert len(queries) >= 4
     assert key.hex() in "".join(parameters)
     assert key.hex() not in shown.lower()
     assert repr(key)[2:-1] not in shown

@@ -11,12 +11,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
+from gapless.data.engines.disk import Files
 from gapless.data.engines.postgres import PostgresSource, Sql
 from gapless.data.io import persons
 from gapless.data.io.persons import RowLimit
@@ -29,8 +31,8 @@ COLUMNS = [
     gl.Categorical("word", ["a", "b"], may_be_missing=True),
     gl.Integer("age", bounds=(0, 99), bins=2, may_be_missing=True),
 ]
-ONE = gl.Schema("visits", COLUMNS, person="name")
-TWO = gl.Schema("visits", COLUMNS, person=["name", "number"])
+SINGLE = gl.Schema("visits", COLUMNS, person="name")
+DOUBLE = gl.Schema("visits", COLUMNS, person=["name", "number"])
 
 names = st.sampled_from(["1", " 1", "01", "1.0", "ä b", "-", "", " ", None])
 numbers = st.sampled_from([1, -2, 30, None])
@@ -108,12 +110,12 @@ def distance(frame, schema, person, at_most, **how):
 
 
 many = st.integers(1, 4)
-schemas = st.sampled_from([ONE, TWO])
+schemas = st.sampled_from([SINGLE, DOUBLE])
 
 
 @examples(60)
 @given(rows=rows_of, schema=schemas, at_most=many, pick=st.integers(0, 99))
-@example(rows=[("1", 1, ("a", 5), 3), (" 1", 1, ("a", 5), 3), ("01", 1, ("a", 5), 2)], schema=ONE, at_most=2, pick=0)
+@example(rows=[("1", 1, ("a", 5), 3), (" 1", 1, ("a", 5), 3), ("01", 1, ("a", 5), 2)], schema=SINGLE, at_most=2, pick=0)
 def test_a_person_changes_at_most_so_many_kept_rows(rows, schema, at_most, pick):
     frame = frame_of(rows)
     present = sorted({person_of(row, schema) for row in frame.iter_rows()} - {None}, key=repr)
@@ -174,11 +176,23 @@ def test_postgres_keeps_the_rows_of_the_definition(postgres, examples_of_rows):
         assert int(engine.count([()], [3, 101], [3, 101])[0]) == rows_in(engine).total()
 
 
+@pytest.mark.parametrize("by_duckdb", [False, True])
+def test_every_pass_returns_rows_in_the_order_of_the_file(by_duckdb, tmp_path):
+    """Kept rows are known by their place."""
+    rows = 200_000
+    numbers_of_rows = np.arange(rows)
+    frame = pl.DataFrame({"name": numbers_of_rows, "word": ["a"] * rows, "age": numbers_of_rows % 97})
+    frame.write_parquet(tmp_path / "t.parquet", row_group_size=3_000)
+    files = Files.at(tmp_path / "t.parquet", SINGLE, encoding=None, by_duckdb=by_duckdb)
+    for columns in (["name"], ["age"], ["word", "age"]):
+        assert pl.concat(files.frames(columns))[columns[-1]].to_list() == frame[columns[-1]].to_list()
+
+
 def test_equal_hashes_are_ordered_by_content():
     frame = frame_of([("1", 1, ("b", 5), 2), ("1", 1, ("a", 6), 2), ("1", 1, ("a", 5), 1)])
     with mock.patch.object(persons, "keyed_hash", return_value=b"same"):
-        assert read(frame, ONE, 2) == {(0, 5): 1, (0, 6): 1}
-        assert read(frame, ONE, 4) == {(0, 5): 1, (0, 6): 2, (1, 5): 1}
+        assert read(frame, SINGLE, 2) == {(0, 5): 1, (0, 6): 1}
+        assert read(frame, SINGLE, 4) == {(0, 5): 1, (0, 6): 2, (1, 5): 1}
 
 
 # ------------------------------------------------------------------ planted errors
@@ -186,7 +200,7 @@ def test_equal_hashes_are_ordered_by_content():
 CROWD = frame_of([(name, 1, (word, age), 3) for name in ("1", "01", "ä b") for word in "ab" for age in (5, 6, None)])
 
 
-def worst(frame, schema=ONE, at_most=2):
+def worst(frame, schema=SINGLE, at_most=2):
     """The largest distance over all persons."""
     present = {person_of(row, schema) for row in frame.iter_rows()}
     return max(distance(frame, schema, person, at_most) for person in present)
@@ -222,15 +236,15 @@ def test_the_search_finds_rows_without_an_id_as_one_person():
     with mock.patch.object(
         persons.PersonNumbers, "numbers", lambda self, frame: numbers_of(self, frame.with_columns(name=pl.lit("1")))
     ):
-        assert read(frame, ONE, 2).total() < 9
-    assert read(frame, ONE, 2).total() == 9 + 3 * 2
+        assert read(frame, SINGLE, 2).total() < 9
+    assert read(frame, SINGLE, 2).total() == 9 + 3 * 2
 
 
 def test_another_key_keeps_other_rows_and_a_hash_without_the_key_is_noticed():
     keys = [bytes([number]) * 32 for number in range(8)]
 
     def different():
-        return len({frozenset(read(CROWD, ONE, 3, key=key).items()) for key in keys})
+        return len({frozenset(read(CROWD, SINGLE, 3, key=key).items()) for key in keys})
 
     assert different() > 1
     with mock.patch.object(persons, "keyed_hash", lambda _key, message: hashlib.sha256(message).digest()):
@@ -244,7 +258,7 @@ def test_rows_are_kept_before_every_filter(tmp_path):
         return sum(read_half(word).total() for word in "ab")
 
     table = gl.read(
-        CROWD.drop("number"), ONE, protect=gl.Persons("name", 2), budget=gl.Budget(1, 0), ledger=tmp_path / "l"
+        CROWD.drop("number"), SINGLE, protect=gl.Persons("name", 2), budget=gl.Budget(1, 0), ledger=tmp_path / "l"
     )
 
     def filtered(word):
@@ -253,4 +267,4 @@ def test_rows_are_kept_before_every_filter(tmp_path):
 
     assert halves(filtered) == 3 * 2
     # Planted: the rows of each half are kept after the filter.
-    assert halves(lambda word: read(CROWD.filter(pl.col("word") == word), ONE, 2)) == 2 * 3 * 2
+    assert halves(lambda word: read(CROWD.filter(pl.col("word") == word), SINGLE, 2)) == 2 * 3 * 2

@@ -232,7 +232,7 @@ def unit_call(unit: Unit) -> Call:
     """The unit as a call in a hint."""
     if isinstance(unit, Rows):
         return Call("Rows", unit.at_most)
-    names = unit.id[0] if len(unit.id) == 1 else unit.id
+    names = unit.id[0] if len(unit.id) == 1 else list(unit.id)
     return Call("Persons", Argument("id", names), Argument("at_most", unit.at_most))
 
 

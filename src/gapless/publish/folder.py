@@ -102,7 +102,8 @@ def _check_folder(folder: Path, ledger: Path) -> None:
             raise ReadError(
                 f"the folder '{folder}' holds the secret key of a ledger, and a release is published as a whole",
                 hint=Hint(
-                    "take the ledger, its .seal and its .key out of it, and pass the new path as ", Argument("ledger")
+                    "keep the ledger, its .seal and its .key in another folder, and pass the path as ",
+                    Argument("ledger"),
                 ),
             )
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()

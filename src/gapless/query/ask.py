@@ -82,7 +82,8 @@ def ask_all(
 def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spend, rows: int | None = None) -> Preview:
     """The expected noise if this share of a budget is spent. Needs only public facts and spends nothing.
 
-    It is for a table read with the unit that its schema states. With more rows per person there is more noise.
+    It is for a table of which `schema.rows_per_person` rows are protected, or kept of each person. With more rows there
+    is more noise.
 
     Args:
         question: the question.

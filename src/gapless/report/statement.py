@@ -88,7 +88,8 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         + ".",
         *(f"- {markdown(line[0].upper() + line[1:])}." for line in model.constraints()),
         "- Report: report.html says what the rows are usable for. It was made from released values alone, for free.",
-        f"- Rows in this release: {many}. By default this is the model's noisy estimate of the number of rows.",
+        f"- Rows in this release: {many}. By default this is the model's noisy estimate of the number of "
+        f"{'kept ' * isinstance(guarantee.protect, Persons)}rows.",
         "",
         *recorded(ledger, "ledger.json"),
     )
@@ -110,14 +111,26 @@ def unit_of_privacy(unit: Unit) -> str:
     return f"{unit}, added or removed (the number of rows is private too).{believed}"
 
 
+def about_persons(unit: Unit) -> Iterator[str]:
+    """Yield what else holds if persons are protected."""
+    if isinstance(unit, Persons):
+        yield f"Never counted or released: the id ({', '.join(unit.id)}), and how many rows a person has."
+        yield (
+            "Gaps lower no figure: a row with a gap may take the place of another among those that are kept, so every "
+            "release counts as reading every row."
+        )
+
+
 def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
     """Yield the weaknesses of a ledger's guarantee, and what it protects."""
+    unit = ledger.guarantee().protect
     for caution in ledger.cautions(expected_rows=schema.expected_rows):
         yield from (f"**Warning: {caution}**", "")
     yield from (
         "## What is protected, and what is not",
         "",
-        f"- Unit of privacy: {markdown(unit_of_privacy(ledger.guarantee().protect))}",
+        f"- Unit of privacy: {markdown(unit_of_privacy(unit))}",
+        *(f"- {markdown(line)}" for line in about_persons(unit)),
         "- Protected: every cell of those rows, and which of their cells are missing.",
         "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the table, "
         "the method and its settings, and facts about the population that hold whether or not a person took part.",

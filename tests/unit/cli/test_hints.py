@@ -17,6 +17,7 @@ from gapless.cli.hints import ARGUMENTS, CALLS, OPTIONS, TREATMENTS, to_cli_hint
 from gapless.data import neighbors, sums, training
 from gapless.errors import Argument, Call, Hint, Variable
 from gapless.model.marginal import Measurement
+from gapless.privacy.budget import unit_call
 from gapless.privacy.smooth import SmoothCauchy
 from gapless.synth.fitted import FittedModel
 from helpers.package_sources import sources
@@ -331,6 +332,16 @@ def test_the_tables_of_the_command_line_are_about_arguments_and_calls_that_there
             Hint("keep ", Argument("protect", Call("Rows", 3))),
             "keep protect=Rows(3)",
             "keep rows_per_person = 3 in the schema",
+        ),
+        (
+            Hint("keep ", Argument("protect", unit_call(gl.Persons("name", 3)))),
+            'keep protect=Persons(id="name", at_most=3)',
+            'keep person = "name" and rows_per_person = 3 in the schema',
+        ),
+        (
+            Hint("keep ", Argument("protect", unit_call(gl.Persons(["house", "number"], 1)))),
+            'keep protect=Persons(id=["house", "number"], at_most=1)',
+            'keep person = ["house", "number"] and rows_per_person = 1 in the schema',
         ),
         (
             Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as-observed")),

@@ -126,7 +126,7 @@ def test_an_id_that_the_schema_ignores_is_read(read, tmp_path):
     assert table.marginal("ward").distance.at_most == 3
 
 
-def test_a_promise_for_rows_says_what_it_believes():
+def test_a_promise_for_rows_states_what_it_believes():
     believed = "That no person has more rows is believed, not checked."
     stated = {
         rows: str(Guarantee("t", unit, 1.0, 0.0, "x")) for rows, unit in enumerate([Rows(1), Rows(3), Persons("p", 3)])
@@ -135,7 +135,7 @@ def test_a_promise_for_rows_says_what_it_believes():
     assert "adding or removing all rows of one p (at most 3 are kept) of the incomplete table 't'" in stated[2]
 
 
-def test_group_privacy_says_nothing_about_another_unit(read):
+def test_group_privacy_is_refused_for_another_unit(read):
     ledger = read().ledger
     assert ledger.guarantee_for(Persons("patient", 14)) == ledger.guarantee()
     for unit in (Rows(14), Persons("person", 3)):

@@ -141,7 +141,8 @@ class Files:
                     header = source.scan_parquet(path).head(0).collect()
                 else:
                     separator = source.separator_of(path, self.schema.separator)
-                    header = next(source.text_frames(path, self.encoding, separator, for_holder=False)).head(0)
+                    first = next(source.text_frames(path, self.encoding, separator, for_holder=False))
+                    header = FormulaEscapes(self.schema).unescape(first.head(0))
                 encode_ids(header, names)
 
     @source.redact_cells

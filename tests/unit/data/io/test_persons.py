@@ -10,6 +10,7 @@ import gapless as gl
 from gapless.data.io import persons
 from gapless.data.io.persons import NO_ID, PersonNumbers, RowLimit, encode_ids, keyed_hash
 from gapless.errors import ReadError, SchemaError
+from helpers.open_sealed import reveal
 
 SCHEMA = gl.Schema("visits", [gl.Boolean("well", may_be_missing=True)], person="id")
 
@@ -124,3 +125,13 @@ def test_rows_are_held_in_groups_of_persons():
 
 def test_a_limit_does_not_show_its_key():
     assert "key" not in repr(RowLimit(("id",), 3, b"secret"))
+
+
+@pytest.mark.parametrize("engine", ["memory", "disk"])
+def test_an_id_whose_name_a_spreadsheet_would_run_is_found(engine, tmp_path):
+    """gapless writes such a name with an apostrophe."""
+    (tmp_path / "t.csv").write_text("'=id,well\n1,true\n1,false\n")
+    schema = gl.Schema("visits", SCHEMA.columns, person="=id")
+    given = {"protect": gl.Persons("=id", 1), "budget": gl.Budget(1, 0), "engine": engine}
+    table = gl.read(tmp_path / "t.csv", schema, ledger=tmp_path / "l.ledger", **given)
+    assert reveal(table.marginal(()), table.ledger) == 1
