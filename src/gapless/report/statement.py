@@ -114,7 +114,7 @@ def unit_of_privacy(unit: Unit) -> str:
 def about_persons(unit: Unit) -> Iterator[str]:
     """Yield what else holds if persons are protected."""
     if isinstance(unit, Persons):
-        yield f"Never counted or released: the id ({', '.join(unit.id)}), and how many rows a person has."
+        yield f"Never counted or released: the id ({', '.join(unit.id)}). Protected too: how many rows a person has."
         yield (
             "Gaps lower no figure: a row with a gap may take the place of another among those that are kept, so every "
             "release counts as reading every row."

@@ -152,17 +152,30 @@ def test_copies_and_decks_do_not_know_persons(question, patients):
     assert "Per row: each kept row weighs 1" in " ".join(gl.pool(model.copies(2, seed=1), gl.Mean("age")).notes)
 
 
-def answer_of(*numbers):
+def answer_of(*numbers, std=0.0):
     """An answer to the question of rows per person with these numbers."""
-    estimates = tuple(Estimate((str(rows),), float(many), 1.0, None) for rows, many in enumerate(numbers, 1))
+    estimates = tuple(Estimate((str(rows),), float(many), std, None) for rows, many in enumerate(numbers, 1))
     return Answer(f"rows_per_person({len(numbers)})", estimates, "", "", (1,), "")
 
 
 def test_the_last_class_weighs_the_mean_of_its_numbers_of_rows():
-    assert RowClasses.of(answer_of(9, 9, 9, 9, 10, 0, 30)).weights == (1, 2, 3, 4, 6.5)
-    assert RowClasses.of(answer_of(9, 9, 9)).weights == (1, 2, 3)
-    assert RowClasses.of(answer_of(9, 9, 9, 9, -10, 0, 5)).weights == (1, 2, 3, 4, 5)  # noise alone
-    assert RowClasses.of(answer_of(0, 0, 0, 0, -1, 0, 2)).weights == (1, 2, 3, 4, 7)  # at most the last number
+    much = 1000.0  # so that there are three classes
+    assert RowClasses.of(answer_of(9, 9, 10, 0, 30, std=much)).weights == (1, 2, 4.5)
+    assert RowClasses.of(answer_of(9, 9, std=much)).weights == (1, 2)
+    assert RowClasses.of(answer_of(9, 9, -10, 0, 5, std=much)).weights == (1, 2, 3)  # noise alone
+    assert RowClasses.of(answer_of(0, 0, -1, 0, 2, std=much)).weights == (1, 2, 5)  # at most the last number
+
+
+def test_there_are_as_many_classes_as_noise_allows():
+    numbers = [1000] * 10
+    rows = sum(1000 * number for number in range(1, 11))
+    assert RowClasses.of(answer_of(*numbers)).weights == tuple(range(1, 11))
+    for std in (30, 50, 70):
+        weights = RowClasses.of(answer_of(*numbers, std=std)).weights
+        assert 3 <= len(weights) < 10
+        assert len(weights) == 3 or std * np.linalg.norm(weights) <= 0.01 * rows
+        finer = [*range(1, len(weights) + 1), np.mean(range(len(weights) + 1, 11))]
+        assert std * np.linalg.norm(finer) > 0.01 * rows
 
 
 def test_weights_undo_most_of_the_limit(tmp_path):
@@ -182,7 +195,7 @@ def test_weights_undo_most_of_the_limit(tmp_path):
         asked = [gl.Mean("pressure", all_rows=distribution), gl.Mean("pressure"), gl.Count(all_rows=distribution)]
         undone, kept, rows = table.ask(asked, spend="60%")
     assert kept.estimate < truth - 2
-    assert abs(undone.estimate - truth) < (truth - kept.estimate) / 2  # not all: also among those with 5 or more rows
+    assert abs(undone.estimate - truth) < (truth - kept.estimate) / 2  # not all: also within the last class
     assert rows.interval[0] - 1500 < frame.height < rows.interval[1] + 1500
     assert undone.question == "mean(pressure) over all rows"
     assert "per row, of all rows in the data: a patient_id weighs as many rows as it has" in undone.measures
