@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.data import person_sums
 from gapless.data.io import encode
 from gapless.privacy import Ledger
 from gapless.privacy.snapshot import GapDefinitions
@@ -85,6 +86,13 @@ ACTS = {
     "mean": ask(gl.Mean("age", where="sex == M", missing=gl.Drop())),
     "mean, hot deck": ask(gl.Mean("age", missing=gl.HotDeck(on=["town"]))),
     "quantile": ask(gl.Quantile("age", 0.8, missing=gl.Drop())),
+    "count per person": ask(gl.Count(where="grade >= 2 or sex == M", by="town", per_person=True)),
+    "mean per person": ask(gl.Mean("age", by="grade", per_person=True)),
+    "table per person": ask(gl.query.CrossTable("sex", "town", per_person=True)),
+    "rows per person": ask(gl.query.RowsPerPerson(4)),
+    "mean over all rows": lambda table: table.ask(
+        gl.Mean("age", all_rows=table.ask(gl.query.RowsPerPerson(4), spend="20%")), spend="80%"
+    ),
     "describe_gaps": lambda table: gl.missing.describe_gaps(table, spend=table.ledger.left),
 }
 
@@ -135,22 +143,51 @@ def test_planted_errors_are_found(name):
     assert any(wrong in violation for violation in found)
 
 
+def added_up(_persons, cells, added, _rows, width, steps):
+    """Rows of a person are added up, not averaged."""
+    total = np.zeros((width, added.shape[1]), dtype=np.int64)
+    np.add.at(total, cells, steps * added)
+    return total.ravel()
+
+
+def of_rows(rows_of, most):
+    """Each row of a person is counted."""
+    return np.repeat(np.minimum(rows_of, most), rows_of)
+
+
+PLANTED_PER_PERSON = {
+    "rows added up, not averaged": ("table per person", mock.patch.object(person_sums, "_sum_of_means", added_up)),
+    "each row a person": ("rows per person", mock.patch.object(person_sums, "_capped", of_rows)),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED_PER_PERSON)
+def test_planted_errors_per_person_are_found(name):
+    act, planted = PLANTED_PER_PERSON[name]
+    with planted:
+        assert any("moved by more" in violation for violation in violations(ACTS[act]))
+
+
 # ------------------------------------------------------------------ end to end
 
 CANARIES = 4000
 CELLS = gl.Schema("canaries", [gl.Categorical("cell", [f"c{i}" for i in range(CANARIES)])], person="id")
 
 
-def audited(folder, source):
+COUNT = gl.Count(by="cell")
+
+
+def audited(folder, source, question=COUNT):
     """The ε that an attacker proves who guesses which persons are there: each has eight rows in a cell of its own."""
     present = np.random.default_rng().random(CANARIES) < 0.5
     rows = np.repeat(np.flatnonzero(present), 8)
     frame = pl.DataFrame({"id": rows, "cell": [f"c{i}" for i in rows]})
     with source:
         table = private(frame, CELLS, folder, budget=gl.Budget(1.0, 0), protect=gl.Persons("id", 2))
-        answer = table.ask(gl.Count(by="cell"), spend=table.ledger.left)
+        answer = table.ask(question, spend=table.ledger.left)
     values = np.array(list(answer.estimate.values()))
-    guessed, sure = values > 1, values != 1
+    middle = 0.5 if question.per_person else 1
+    guessed, sure = values > middle, values != middle
     return one_run_epsilon(int((guessed == present)[sure].sum()), int(sure.sum()))
 
 
@@ -158,3 +195,10 @@ def test_persons_keep_their_promise_in_one_run(tmp_path):
     """A false alarm has a probability of at most 1e-6."""
     assert audited(tmp_path, nullcontext()) <= 1.0
     assert audited(tmp_path, mock.patch.object(encode, "kept_rows", everything)) > 1.0
+
+
+def test_sums_per_person_keep_their_promise_in_one_run(tmp_path):
+    """A false alarm has a probability of at most 1e-6."""
+    question = gl.Count(by="cell", per_person=True)
+    assert audited(tmp_path, nullcontext(), question) <= 1.0
+    assert audited(tmp_path, mock.patch.object(person_sums, "_sum_of_means", added_up), question) > 1.0

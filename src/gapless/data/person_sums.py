@@ -116,7 +116,11 @@ def rows_per_person(table: PrivateTable, most: int) -> Private[Integers, L1]:
     most = whole("most", most, error=SchemaError, least=1)
 
     def count(engine: Engine) -> Integers:
-        rows_of = cast("PersonMemory", engine).rows_of
-        return np.bincount(np.minimum(rows_of, most), minlength=most + 1)[1:]
+        return np.bincount(_capped(cast("PersonMemory", engine).rows_of, most), minlength=most + 1)[1:]
 
     return table._seal(count, distance=L1(1), reads=None)
+
+
+def _capped(rows_of: Integers, most: int) -> Integers:
+    """The cell of each person: its number of rows, at most `most`."""
+    return np.minimum(rows_of, most)
