@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.engines.memory import Engine, PersonMemory
+from gapless.data.engines.memory import Engine, KnowsPersons
 from gapless.data.private_table import PrivateTable
-from gapless.data.row_contribution import CHUNK, RowContribution
+from gapless.data.row_contribution import RowContribution
 from gapless.errors import Argument, Call, EngineError, Hint, SchemaError
 from gapless.privacy.budget import Persons
 from gapless.privacy.private import L1, Private
@@ -39,10 +39,10 @@ def check_knows_persons(table: PrivateTable) -> None:
             "a question per person needs the id of persons, but this table was read without one",
             hint=Hint("read the table with ", protect) | Hint("ask per row"),
         )
-    if not issubclass(table._engine, PersonMemory):
+    if not issubclass(table._engine, KnowsPersons):
         raise EngineError(
-            "a question per person needs the rows as they were read, in memory",
-            hint=Hint("read the table with ", Argument("engine", "memory")) | Hint("ask per row"),
+            f"a question per person needs rows of a file or frame, but the engine is {table._engine.__name__.lower()}",
+            hint=Hint("export the table to a file, and read that") | Hint("ask per row"),
         )
 
 
@@ -72,24 +72,23 @@ def person_sum(
     steps, at_most = steps_of_person(contribution), table.protect.at_most
 
     def total(engine: Engine) -> Integers:
-        rows = cast("PersonMemory", engine)
-        columns = {name: rows.columns[place] for name, place in zip(contribution.columns, places, strict=True)}
-        columns = columns or {"": rows.columns[0]}  # gives the number of rows
+        known = cast("KnowsPersons", engine)
         persons, groups = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         added = [np.zeros((0, contribution.components), dtype=np.int64)]
-        for start in range(0, rows.rows, CHUNK):
-            chunk = slice(start, start + CHUNK)
-            group, parts = contribution.evaluate({name: codes[chunk] for name, codes in columns.items()}, observed)
+        for batch in known.person_batches(places or (0,)):  # a column gives the number of rows
+            columns = dict(zip(contribution.columns or ("",), batch.columns, strict=True))
+            group, parts = contribution.evaluate(columns, observed)
             counted = parts.any(axis=1)
-            persons.append(rows.persons[chunk][counted].astype(np.int64))
+            persons.append(batch.persons[counted].astype(np.int64))
             groups.append(group[counted])
             added.append(parts[counted])
-        of, cell = np.concatenate(persons), np.concatenate(groups)
+        of, cells = np.concatenate(persons), np.concatenate(groups)
         if classes is None:
-            return _sum_of_means(of, cell, np.concatenate(added), np.bincount(of), contribution.groups, steps)
-        cell = cell * classes + np.minimum(rows.rows_of, classes)[of] - 1
-        kept = np.minimum(rows.rows_of, at_most)
-        return _sum_of_means(of, cell, np.concatenate(added), kept, contribution.groups * classes, steps)
+            return _sum_of_means(of, cells, np.concatenate(added), np.bincount(of), contribution.groups, steps)
+        rows_of = known.rows_of_persons()
+        cells = cells * classes + np.minimum(rows_of, classes)[of] - 1
+        kept = np.minimum(rows_of, at_most)
+        return _sum_of_means(of, cells, np.concatenate(added), kept, contribution.groups * classes, steps)
 
     return table._seal(total, distance=person_sum_distance(contribution), reads=None)
 
@@ -116,7 +115,7 @@ def rows_per_person(table: PrivateTable, most: int) -> Private[Integers, L1]:
     most = whole("most", most, error=SchemaError, least=1)
 
     def count(engine: Engine) -> Integers:
-        return np.bincount(_capped(cast("PersonMemory", engine).rows_of, most), minlength=most + 1)[1:]
+        return np.bincount(_capped(cast("KnowsPersons", engine).rows_of_persons(), most), minlength=most + 1)[1:]
 
     return table._seal(count, distance=L1(1), reads=None)
 

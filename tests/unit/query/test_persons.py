@@ -13,6 +13,7 @@ from gapless.query.answers import Answer, Estimate, Noise
 from gapless.query.persons import kept_shares
 from gapless.query.row_classes import RowClasses
 from gapless.testing import fixed_noise
+from helpers.chunked_engine import chunked
 from helpers.visits import SCHEMA, visits
 
 BUDGET = gl.Budget(1.0, 1e-6)
@@ -128,17 +129,15 @@ def test_gaps_are_not_filled_for_a_question_per_person(patients):
 
 @pytest.mark.parametrize("question", [gl.Count(per_person=True), RowsPerPerson(5)])
 def test_tables_without_known_persons_refuse_before_a_charge(question, tmp_path):
-    FRAME.write_csv(tmp_path / "visits.csv")
-    on_disk = gl.read(
-        tmp_path / "visits.csv", SCHEMA, protect=gl.Persons("patient_id", 3), budget=BUDGET, engine="disk"
-    )
-    with pytest.raises(EngineError, match="in memory"):
-        on_disk.ask(question, spend="5%")
+    persons = gl.Persons("patient_id", 3)
+    elsewhere = chunked(gl.read(FRAME, SCHEMA, protect=persons, budget=BUDGET, ledger=tmp_path / "visits.ledger"), 100)
+    with pytest.raises(EngineError, match="needs rows of a file or frame, but the engine is chunkedengine"):
+        elsewhere.ask(question, spend="5%")
     schema = gl.Schema("visits", SCHEMA.columns, rows_per_person=3, ignore=["patient_id"])
     of_rows = gl.read(FRAME, schema, protect=gl.Rows(3), budget=BUDGET, ledger=tmp_path / "rows.ledger")
     with pytest.raises(SchemaError, match="needs the id of persons"):
         of_rows.ask(question, spend="5%")
-    assert len(on_disk.ledger.entries) == len(of_rows.ledger.entries) == 0
+    assert len(elsewhere.ledger.entries) == len(of_rows.ledger.entries) == 0
 
 
 @pytest.mark.parametrize("question", [gl.Count(per_person=True), RowsPerPerson(5)])

@@ -15,16 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.engines.memory import Batch, Memory, View, count_marginals
+from gapless.data.engines.memory import Batch, Memory, PersonMemory, View, count_marginals
 from gapless.data.io import source
 from gapless.data.io.encode import check_frames, check_names, encoder_of
-from gapless.data.io.persons import PersonNumbers, RowLimit, encode_ids, kept_rows
+from gapless.data.io.kept_persons import KeptPersons, keep_persons
+from gapless.data.io.persons import PersonNumbers, RowLimit, encode_ids
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
@@ -146,16 +147,16 @@ class Files:
                 encode_ids(header, names)
 
     @source.redact_cells
-    def kept_rows(self, limit: RowLimit) -> NDArray[np.bool_]:
+    def kept_persons(self, limit: RowLimit) -> KeptPersons:
         """Which rows are kept, in the order of the files: a pass that numbers the persons, and one for each group."""
-        numbering, places = PersonNumbers(limit.id), range(len(self.schema.columns))
+        numbering = PersonNumbers(limit.id)
         persons = np.concatenate([numbering.numbers(frame) for frame in self.frames(limit.id)])
 
-        def columns_of(chosen: NDArray[np.bool_]) -> list[Codes]:
+        def codes_of(chosen: NDArray[np.bool_], places: Sequence[int]) -> list[Codes]:
             parts = [tuple(found.values()) for found in self.codes(places, chosen)]
             return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
-        kept = kept_rows(persons, numbering.ids, limit, width=len(places), columns_of=columns_of)
+        kept = keep_persons(persons, numbering.ids, limit, self.schema, codes_of)
         self.check_unchanged()
         return kept
 
@@ -177,7 +178,6 @@ class Disk(View):
 
     files: Files
     rows: int  # in the files, or how many of them are kept
-    kept_rows: NDArray[np.bool_] | None  # which rows of the files are kept; None: all
 
     @classmethod
     def at(
@@ -194,9 +194,10 @@ class Disk(View):
         if limit is not None:  # first: checking the cells may take hours
             files.check_id(limit.id)
         width, rows = len(schema.columns), files.check()
-        kept = None if limit is None else files.kept_rows(limit)
-        rows = rows if kept is None else int(kept.sum())
-        return cls(tuple(range(width)), (None,) * width, {}, files, rows, kept)
+        if limit is None:
+            return cls(tuple(range(width)), (None,) * width, {}, files, rows)
+        kept = files.kept_persons(limit)
+        return PersonDisk(tuple(range(width)), (None,) * width, {}, files, len(kept.persons), kept)
 
     def count(
         self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], counted_below: Sequence[int]
@@ -221,20 +222,56 @@ class Disk(View):
         if failure is not None:
             raise failure from None
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[Memory]:
         needed = sorted({*self.columns, *self.kept_codes}) or [0]
-        for found in self.files.codes(needed, self.kept_rows):
-            for start in range(0, max(1, len(found[needed[0]])), ROWS):
-                yield self._batch({place: codes[start : start + ROWS] for place, codes in found.items()})
+        for rows in self._read(needed):
+            yield self._view(rows, needed)
 
-    def _batch(self, found: Mapping[int, Codes]) -> Batch:
-        """The view of some rows of the files, given the codes of all columns that it needs."""
-        places = {place: column for column, place in enumerate(found)}
-        rows = Memory(tuple(found.values()), len(next(iter(found.values()))))
+    def _read(self, places: Sequence[int]) -> Iterator[Memory]:
+        """These columns of all rows, before they are mapped."""
+        for found in self.files.codes(places, None):
+            for start in range(0, max(1, len(found[places[0]])), ROWS):
+                codes = tuple(found[place][start : start + ROWS] for place in places)
+                yield Memory(codes, len(codes[0]))
+
+    def _view(self, rows: Memory, read: Sequence[int]) -> Memory:
+        """The view of some rows of the files, given the columns that were read."""
+        places = {place: column for column, place in enumerate(read)}
         masks = {places[place]: mask for place, mask in self.kept_codes.items()}
         kept = rows.keep(masks) if masks else rows
         shown = kept.select([places[place] for place in self.columns])
         return shown.recode({column: codes for column, codes in enumerate(self.maps) if codes is not None})
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PersonDisk(Disk):
+    """A view of those rows in files that are kept of persons."""
+
+    kept: KeptPersons
+
+    def person_batches(self, columns: Sequence[int]) -> Iterator[PersonMemory]:
+        """Make a pass over the files, as `batches` does."""
+        return cast("Iterator[PersonMemory]", self.batches(columns))
+
+    def rows_of_persons(self) -> Integers:
+        """The numbers of rows in the files."""
+        return self.kept.rows_of
+
+    def _read(self, places: Sequence[int]) -> Iterator[PersonMemory]:
+        """These columns of the rows that are kept, and their persons."""
+        first, constants = 0, self.kept.constants
+        for found in self.files.codes(places, self.kept.is_kept):
+            rows = len(found[places[0]])
+            codes = {
+                place: constants[place][first : first + rows] if place in constants else found[place]
+                for place in places
+            }
+            persons = self.kept.persons[first : first + rows]
+            for start in range(0, max(1, rows), ROWS):
+                part = slice(start, start + ROWS)
+                columns = tuple(column[part] for column in codes.values())
+                yield PersonMemory(columns, len(columns[0]), persons[part], self.kept.rows_of)
+            first += rows
 
 
 def _duckdb() -> Any:

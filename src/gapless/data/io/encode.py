@@ -11,9 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data.engines.memory import Batch, Memory, PersonMemory, join_batches
-from gapless.data.io.constants import hold_constant
 from gapless.data.io.date_texts import parse_dates
-from gapless.data.io.persons import NO_ID, PersonNumbers, RowLimit, kept_rows
+from gapless.data.io.kept_persons import keep_persons
+from gapless.data.io.persons import PersonNumbers, RowLimit
 from gapless.data.io.source import is_plain, redact_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
@@ -64,19 +64,15 @@ def encode(frames: Iterable[pl.DataFrame], schema: Schema, limit: RowLimit | Non
         numbers.append(persons.numbers(frame))
         parts.append(codes)
     rows = join_batches(parts, len(schema.columns))
-    person_of = np.concatenate(numbers)
-    kept = kept_rows(
-        person_of,
+    kept = keep_persons(
+        np.concatenate(numbers),
         persons.ids,
         limit,
-        width=len(schema.columns),
-        columns_of=lambda chosen: [codes[chosen] for codes in rows.columns],
+        schema,
+        lambda chosen, places: [rows.columns[place][chosen] for place in places],
     )
-    columns = [codes[kept] for codes in rows.columns]
-    columns = hold_constant(person_of[kept], persons.ids, columns, schema, limit.key)
-    alone = person_of == NO_ID  # each such row is a person by itself
-    person_of[alone] = len(persons.ids) + np.arange(alone.sum())
-    return PersonMemory(tuple(columns), int(kept.sum()), person_of[kept], np.bincount(person_of))
+    columns = tuple(kept.constants.get(place, codes[kept.is_kept]) for place, codes in enumerate(rows.columns))
+    return PersonMemory(columns, len(kept.persons), kept.persons, kept.rows_of)
 
 
 @redact_cells

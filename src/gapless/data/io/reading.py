@@ -128,15 +128,15 @@ def _check_unit(schema: Schema, protect: Unit) -> None:
 
 
 def _check_constants(schema: Schema, protect: Unit, data: Any, engine: str | None) -> None:
-    """Refuse columns that are constant within a person where persons are not known, or rows are not in memory."""
+    """Refuse columns that are constant within a person where persons are not known, or in a database."""
     constant = [column.name for column in schema.columns if column.per_person]
     if constant and isinstance(protect, Rows):
         unit = Argument("protect", Call("Persons", Argument("id", "patient_id"), Argument("at_most", 3)))
         wrong = f"column {constant[0]!r} has per_person = true, but the table is read without an id of persons"
         raise SchemaError(wrong, hint=Hint("pass ", unit) | Hint("remove per_person = true"))
-    if constant and not default_engine(data) == (engine or "memory") == "memory":
-        wrong = f"column {constant[0]!r} has per_person = true, which needs the rows in memory when they are read"
-        raise EngineError(wrong, hint="read a file or a frame into memory, or remove per_person = true")
+    if (constant and "spark" in (engine, default_engine(data))) or (constant and default_engine(data) == "sql"):
+        wrong = f"column {constant[0]!r} has per_person = true, which needs rows of a file or a frame"
+        raise EngineError(wrong, hint="export the table to a file and read that, or remove per_person = true")
 
 
 def check_data(data: Any, engine: str | None = None) -> None:

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.io.constants import hold_constant
 from gapless.data.io.encode import encode
+from gapless.data.io.kept_persons import hold_constant
 from gapless.data.io.persons import RowLimit
 from gapless.errors import EngineError, SchemaError
 from gapless.schema import Categorical, Integer, MissingCode, Schema
@@ -44,9 +44,9 @@ def test_rows_without_an_id_keep_their_values():
 def test_a_value_that_varies_is_that_of_the_first_row_in_the_order_of_the_hash():
     rows = [("p", "f", 1), ("p", "m", 2), ("p", "", 3), ("p", "x", 4)]
     found = set()
-    for key in (bytes([number] * 32) for number in range(30)):
+    for key in (bytes([number] * 32) for number in range(9)):
         results = set()
-        for order in itertools.permutations(rows):
+        for order in itertools.islice(itertools.permutations(rows), 0, None, 3):
             sex, _ = read(list(order), key=key)
             assert len(set(sex.tolist())) == 1
             results.add(int(sex[0]))
@@ -68,22 +68,24 @@ def test_without_values_the_first_row_gives_the_kind_of_gap():
 
 
 def test_other_columns_and_tables_without_rows_stay():
-    columns = [np.array([0, 1], dtype=np.uint8), np.array([5, 6], dtype=np.uint8)]
     no_constants = Schema("visits", [Integer("a", bounds=(0, 9)), Integer("b", bounds=(0, 9))])
-    assert hold_constant(np.array([0, 0], dtype=np.int32), ["1:p"], columns, no_constants, KEY) == columns
+    assert hold_constant(np.array([0, 0], dtype=np.int32), ["1:p"], no_constants, KEY, None) == {}
     assert [codes.tolist() for codes in read([])] == [[], []]
 
 
-def test_constant_columns_need_persons_and_memory(tmp_path):
+def test_constant_columns_need_persons_and_no_database(tmp_path):
     frame = pl.DataFrame({"id": ["p", "p"], "sex": ["f", ""], "visit": [1, 2]})
     frame.write_csv(tmp_path / "visits.csv")
+    ledger = tmp_path / "visits.ledger"
     budget = gl.Budget(1.0, 1e-6)
     ignoring = Schema("visits", SCHEMA.columns, ignore=["id"])
     with pytest.raises(SchemaError, match="read without an id of persons"):
         gl.read(tmp_path / "visits.csv", ignoring, protect=gl.Rows(1), budget=budget)
-    with pytest.raises(EngineError, match="needs the rows in memory"):
-        gl.read(tmp_path / "visits.csv", ignoring, protect=gl.Persons("id", 1), budget=budget, engine="disk")
-    assert not (tmp_path / "visits.ledger").exists()
+    with pytest.raises(EngineError, match="needs rows of a file or a frame"):
+        gl.read("postgresql://db/none", ignoring, protect=gl.Persons("id", 1), budget=budget, ledger=ledger)
+    with pytest.raises(EngineError, match="needs rows of a file or a frame"):
+        gl.read(tmp_path / "visits.csv", ignoring, protect=gl.Persons("id", 1), budget=budget, engine="spark")
+    assert not ledger.exists()
     assert private_persons(frame, ignoring, tmp_path).schema["sex"].per_person
 
 
