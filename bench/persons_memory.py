@@ -24,11 +24,12 @@ import gapless as gl
 
 PART = 1 << 20
 COLUMNS = 10
+KEPT = 3
 SCHEMA = gl.Schema(
     "visits",
     [gl.Integer(f"x{i}", bounds=(0, 20), may_be_missing=True) for i in range(COLUMNS)],
     person="id",
-    rows_per_person=3,
+    rows_per_person=KEPT,
 )
 
 
@@ -49,7 +50,7 @@ def make(path: Path, rows: int, persons: int) -> None:
 def read(path: str, engine: str) -> None:
     """Read the table, count its rows and print the figures."""
     start = time.perf_counter()
-    protect = gl.Persons("id", SCHEMA.rows_per_person)
+    protect = gl.Persons("id", KEPT)
     table = gl.read(path, SCHEMA, protect=protect, engine=engine, budget=gl.Budget(1.0, 1e-9))
     rows = table.ask(gl.Count(), spend="10%").estimate
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)

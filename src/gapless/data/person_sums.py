@@ -42,7 +42,7 @@ def check_knows_persons(table: PrivateTable) -> None:
     if not issubclass(table._engine, KnowsPersons):
         raise EngineError(
             f"a question per person needs rows of a file or frame, but the engine is {table._engine.__name__.lower()}",
-            hint=Hint("export the table to a file, and read that") | Hint("ask per row"),
+            hint=Hint("read the same rows from a file") | Hint("ask per row"),
         )
 
 

@@ -136,7 +136,7 @@ def _check_constants(schema: Schema, protect: Unit, data: Any, engine: str | Non
         raise SchemaError(wrong, hint=Hint("pass ", unit) | Hint("remove per_person = true"))
     if (constant and "spark" in (engine, default_engine(data))) or (constant and default_engine(data) == "sql"):
         wrong = f"column {constant[0]!r} has per_person = true, which needs rows of a file or a frame"
-        raise EngineError(wrong, hint="export the table to a file and read that, or remove per_person = true")
+        raise EngineError(wrong, hint="read the same rows from a file, or remove per_person = true")
 
 
 def check_data(data: Any, engine: str | None = None) -> None:
