@@ -101,6 +101,9 @@ missing = ["NA"]
     assert abs(sum(by_sex) - 200) < 7 * 12  # the noise of one row per person, whatever the limit
     assert out.count("er person: each patient_id weighs 1") == 2
     assert "Per row: each kept row weighs 1" in out or "per row: each kept row weighs 1" in out
+    code, _, err = run_here("synth", "few.csv", "-s", "few.toml", "-o", "few", "-m", "independent")
+    assert code == 0, err
+    assert "- the same in all rows of a person" in (folder / "few/dictionary.md").read_text()
     code, out, _ = run_here("ask", "few.csv", "-s", "few.toml", "--spend", "5%", "--preview", "count() per person")
     assert code == 0
     assert out.startswith("count() per person: ±")

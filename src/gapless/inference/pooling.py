@@ -22,7 +22,7 @@ from gapless.query.numbers import cell_numbers
 from gapless.query.parsing import AnyQuestion
 from gapless.query.questions import Question
 from gapless.query.relations import is_dummy
-from gapless.query.treatments import as_sentence, row_weight
+from gapless.query.treatments import as_sentence
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
@@ -373,7 +373,7 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     gaps = any(model.schema.columns[c].gaps for c in columns)
     held = "sampling, noise, and gaps if values are missing at random" if gaps else "sampling and noise"
     notes = [f"95% intervals for the population. They cover {held}."]
-    if weight := as_sentence(row_weight(model.facts.guarantee.protect)):
+    if weight := as_sentence(model.facts.guarantee.protect.row_weight):
         notes.append(weight)
     if blind:
         position = f"Where values of {listing(blind)} are inside their bins"

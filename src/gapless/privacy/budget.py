@@ -177,6 +177,11 @@ class Rows:
             )
         object.__setattr__(self, "at_most", int(self.at_most))
 
+    @property
+    def row_weight(self) -> str:
+        """What a number per row means if a person may have several; empty if not."""
+        return "" if self.at_most == 1 else f"per row: each row weighs 1, so a person weighs up to {self.at_most}"
+
     def __str__(self) -> str:
         return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
 
@@ -213,6 +218,12 @@ class Persons:
     def name(self) -> str:
         """What a person is called: the id columns."""
         return " and ".join(self.id)
+
+    @property
+    def row_weight(self) -> str:
+        """What a number per row means."""
+        most = f"up to {self.at_most}, also with more rows in the data"
+        return f"per row: each kept row weighs 1, so a {self.name} weighs {most}"
 
     def __str__(self) -> str:
         return f"all rows of one {self.name} (at most {self.at_most} {'is' if self.at_most == 1 else 'are'} kept)"

@@ -15,7 +15,7 @@ from gapless.data.row_contribution import plain_sum_distance
 from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import L1, DiscreteGaussian, DiscreteLaplace, Grant, Loss, Persons, Private, for_counts
-from gapless.privacy.budget import PURE, Unit
+from gapless.privacy.budget import PURE
 from gapless.query.answers import Answer, Estimate, Noise
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.condition import known_column
@@ -191,7 +191,7 @@ def _check_is_normal(asked: CompiledQuestion, order: float) -> None:
 def weight_note(asked: CompiledQuestion, table: PrivateTable) -> str:
     """A note on whether rows or persons count alike, where these differ."""
     if not (asked.question.needs_persons and isinstance(table.protect, Persons)):
-        return row_weight(table.protect)
+        return table.protect.row_weight
     name, classes = table.protect.name, asked.question.row_classes
     if classes is None:
         return f"per person: each {name} weighs 1, shared equally by its rows that count"
@@ -199,14 +199,6 @@ def weight_note(asked: CompiledQuestion, table: PrivateTable) -> str:
         f"a {name} weighs as many rows as it has, {classes.weights[-1]:.3g} if it has {len(classes.weights)} or more"
     )
     return f"per row, of all rows in the data: {weights}; intervals do not cover that these weights are estimates"
-
-
-def row_weight(unit: Unit) -> str:
-    """What a number per row means if a person may have several; empty if not."""
-    if isinstance(unit, Persons):
-        most = f"up to {unit.at_most}, also with more rows in the data"
-        return f"per row: each kept row weighs 1, so a {unit.name} weighs {most}"
-    return "" if unit.at_most == 1 else f"per row: each row weighs 1, so a person weighs up to {unit.at_most}"
 
 
 def dropped_rows_note(asked: CompiledQuestion, table: PrivateTable) -> str:

@@ -14,7 +14,6 @@ from gapless.draw.page import Html, page, section, side, tag, titled
 from gapless.evaluate.usability import USES, Usability, usability
 from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
-from gapless.query.treatments import row_weight
 from gapless.report.columns import columns_section, drawn_shares, gaps_section, noise_section
 from gapless.report.relations import relations_section
 from gapless.synth.fitted import FittedModel
@@ -63,7 +62,7 @@ def _verdict(model: FittedModel, judged: Usability, many: int, shown: int) -> Ht
         f"About {plural(max(0, round(model.total)), 'private row')}, {plural(many, 'synthetic row')}{first}, method "
         f"{model.method}. Judged from released values alone: by the noise in them, not by a look at the table."
     )
-    weight = row_weight(model.facts.guarantee.protect)
+    weight = model.facts.guarantee.protect.row_weight
     parts = [
         tag("div", tag("b", USES[grade]), tag("ul", *(tag("li", use) for use in uses)), class_=grade)
         for grade, uses in judged.uses

@@ -247,6 +247,8 @@ def _as_written(column: Column, formulas: FormulaEscapes) -> Iterator[str]:
     for key in ("spelling", "format"):
         if spelled := getattr(column, key, None):
             yield f"- {key} in text files: {code(spelled if isinstance(spelled, str) else ', '.join(spelled))}"
+    if column.per_person:
+        yield "- the same in all rows of a person"
     if column.not_applicable is not None:
         as_text = "; in synthetic.parquet the column is text, since null is a gap" * is_text_in_parquet(column)
         yield f"- not applicable: {_code(column.not_applicable)}{as_text}"

@@ -151,6 +151,18 @@ def test_copies_and_decks_do_not_know_persons(question, patients):
     assert "Per row: each kept row weighs 1" in " ".join(gl.pool(model.copies(2, seed=1), gl.Mean("age")).notes)
 
 
+def test_other_reports_of_a_private_table_are_per_row_too(tmp_path):
+    table = gl.read(
+        FRAME, SCHEMA, protect=gl.Persons("patient_id", 3), budget=BUDGET, ledger=tmp_path / "visits.ledger"
+    )
+    weight = "per row: each kept row weighs 1, so a patient_id weighs up to 3, also with more rows in the data."
+    assert str(gl.missing.describe_gaps(table, spend="20%")).endswith(f"All numbers are {weight}")
+    sample = gl.Independent().fit(table, spend="20%").sample(100, seed=1)
+    assert gl.evaluate.compare_private(table, sample, spend="20%").promise.endswith(f"P{weight[1:]}")
+    assert gl.Rows(1).row_weight == ""
+    assert gl.Rows(4).row_weight == "per row: each row weighs 1, so a person weighs up to 4"
+
+
 def answer_of(*numbers, std=0.0):
     """An answer to the question of rows per person with these numbers."""
     estimates = tuple(Estimate((str(rows),), float(many), std, None) for rows, many in enumerate(numbers, 1))
