@@ -28,8 +28,9 @@ def test_visits_become_a_release_that_protects_patients(folder, run_here):
 
     # The holder checks the draft, and looks at the rows per person.
     (folder / "visits.toml").write_text(re.sub("unchecked.*\n", "", drafted))
-    code, out, _ = run_here("check", "visits.csv", "-s", "visits.toml")
+    code, out, err = run_here("check", "visits.csv", "-s", "visits.toml")
     assert code == 0
+    assert "The schema does not say how many rows of each person to keep" in err
     assert "Rows per person (patient_id): 4,505 rows of 900 persons, 0 rows without an id" in out
     assert "the same in all rows of each person: age, sex" in out
 
