@@ -22,8 +22,10 @@ from gapless.privacy.smooth import SmoothCauchy
 from gapless.synth.fitted import FittedModel
 from helpers.package_sources import sources
 
-QUESTIONS = ("count", "sum", "mean", "proportion", "variance", "median", "quantile", "ols")  # as questions are written
-KEYS = ("may_be_missing", "rows_per_person", "expected_rows")  # of a schema file
+QUESTIONS = (  # as questions are written
+    *("count", "sum", "mean", "proportion", "variance", "median", "quantile", "ols", "rows_per_person"),
+)
+KEYS = ("may_be_missing", "rows_per_person", "per_person", "expected_rows")  # of a schema file
 PACKAGES = (gl, gl.evaluate, gl.missing, gl.query, gl.synth, gl.weights)
 CLASSES = [
     name
@@ -112,7 +114,9 @@ query.ask: pass Schema.read("people.toml")
 query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
 query.questions: pass the lower and the upper bound, such as bounds=(0, 100)
+query.questions: leave all_rows= out
 query.questions: pass by="sex", or leave by= out
+query.row_classes: ask gapless.query.RowsPerPerson(20) first, and pass its answer
 schema.schema: use Schema.with_columns(…) of the table's schema; change only bins, or edges at borders of cells
 synth.fitted: read the table with gapless.Table.read(data, model.schema)
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
