@@ -17,7 +17,7 @@ _NAMES = {
     "evaluate": "compare",
     "inference": "pool",
     "missing": "MAR MCAR MNAR CompleteRows Extended ImputeFirst Observed",
-    "privacy": "Budget Ledger Loss Rows",
+    "privacy": "Budget Ledger Loss Persons Rows",
     "publish": "release weigh",
     "query": "Count Drop HotDeck Knn Mean Median Proportion Quantile Sum Variance parse_question",
     "schema": "Boolean Categorical Constraint Date DateTime Integer MissingCode Number Ordinal Schema",

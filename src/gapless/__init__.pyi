@@ -28,6 +28,7 @@ from gapless.missing import Observed as Observed
 from gapless.privacy import Budget as Budget
 from gapless.privacy import Ledger as Ledger
 from gapless.privacy import Loss as Loss
+from gapless.privacy import Persons as Persons
 from gapless.privacy import Rows as Rows
 from gapless.publish import release as release
 from gapless.publish import weigh as weigh

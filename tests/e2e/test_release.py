@@ -167,7 +167,7 @@ SLIPS = {
         gl.errors.BudgetError,
         r"people.ledger is new and needs a budget\n  Try: pass budget=Budget\(",
     ),
-    "no unit": ({"protect": 1}, gl.errors.SchemaError, "protect must be a Rows, got 1"),
+    "no unit": ({"protect": 1}, gl.errors.SchemaError, "protect must be a Rows or Persons, got 1"),
     "no schema": ({"schema": "people.toml"}, gl.errors.SchemaError, "schema must be a Schema, got a str"),
     "no data": ({"data": "none.csv"}, gl.errors.ReadError, "no file none.csv"),
     "files in the folder": ({"folder": "."}, gl.errors.ReadError, "holds other files"),

@@ -12,6 +12,8 @@ import gapless as gl
 from gapless.data.engines.spark import Spark, SparkSource
 from gapless.data.engines.sql_engine import materialize
 from gapless.data.io.encode import encode
+from gapless.data.io.persons import RowLimit
+from gapless.data.io.reading import open_engine
 from gapless.data.io.source import clip_dates
 from gapless.synth import METHODS
 from gapless.testing.audit import private
@@ -259,3 +261,26 @@ def test_differences_are_computed_as_in_memory(name, spark):
     there = materialize(Spark.read(SparkSource(spark_frame(spark, frame)), schema)).columns
     rows = [sorted(zip(*(codes.tolist() for codes in side), strict=True)) for side in (here, there)]
     assert rows[0] == rows[1]
+
+
+def test_rows_of_persons_are_those_that_memory_keeps_and_the_key_is_in_no_plan(spark):
+    """Ids of two parts, missing ones and padded ones; equal rows."""
+    cells = {"household": [None, "1", " 1", "日本", "3"], "number": [None, 1, 12, -2], "age": [5, 6, None]}
+    picked = {
+        name: [values[(row * row + row // 7) % len(values)] for row in range(300)] for name, values in cells.items()
+    }
+    frame = pl.DataFrame(picked, schema_overrides={"number": pl.Int64, "age": pl.Int64})
+    schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 9), may_be_missing=True)], person=["household", "number"])
+    limit = RowLimit(schema.person, 3, bytes(range(32)))
+    here, there = (
+        open_engine(data, schema, engine=None, query=None, encoding=None, limit=limit)
+        for data in (frame, spark_frame(spark, frame))
+    )
+    assert isinstance(there, Spark)
+    counted = [engine.count([(0,)], [11], [11])[0].tolist() for engine in (here, there)]
+    assert counted[0] == counted[1]
+    assert sum(counted[0]) < 200
+    query = f"EXPLAIN EXTENDED SELECT COUNT(*) FROM {there.encoding.table([0])}"
+    plan = spark.sql(query).collect()[0][0]
+    assert "secret" in plan
+    assert limit.key.hex() not in plan.lower()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
 from gapless.data.engines.memory import Batch
+from gapless.privacy.budget import Rows
 from gapless.privacy.private import transform
 from gapless.privacy.sgd import RowSampler
 
@@ -68,5 +69,5 @@ def chunked(table: PrivateTable, size: int, engine: type[ChunkedEngine] = Chunke
         rows = iter([tuple(map(int, row)) for batch in batches for row in zip(*batch.columns, strict=True)])
         return engine(tuple(iter(lambda: tuple(islice(rows, size)), ())))
 
-    rows = transform(table._unbinned_rows, cut, distance=table.protect, reads=None, key=table._key)
+    rows = transform(table._unbinned_rows, cut, distance=Rows(table.protect.at_most), reads=None, key=table._key)
     return PrivateTable(rows, table.schema, table.ledger, engine=engine)

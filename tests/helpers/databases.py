@@ -8,6 +8,7 @@ import polars as pl
 from gapless.data import PrivateTable
 from gapless.data.engines.postgres import PostgresSource, Sql
 from gapless.data.private_table import cached
+from gapless.privacy.budget import Rows
 from gapless.privacy.private import transform
 
 TYPES = {
@@ -76,5 +77,7 @@ def in_postgres(table: PrivateTable, frame: pl.DataFrame, url: str, query: str |
     def moved(_: object) -> Sql:
         return Sql.read(PostgresSource(url, query or query_of(frame)), table.schema.finest)
 
-    rows = transform(table._unbinned_rows, cached(moved), distance=table.protect, reads=None, key=table._key)
+    rows = transform(
+        table._unbinned_rows, cached(moved), distance=Rows(table.protect.at_most), reads=None, key=table._key
+    )
     return PrivateTable(rows, table.schema, table.ledger, engine=Sql)

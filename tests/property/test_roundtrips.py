@@ -101,6 +101,7 @@ schemas = st.builds(
     separator=st.sampled_from([None, ",", ";", "|", "\t"]),
     encoding=st.sampled_from([None, "utf-8", "utf-16", "utf-16-le"]),
     constraints=st.lists(st.builds(Constraint, st.text(max_size=10), st.text(max_size=5)), max_size=2),
+    person=st.sampled_from([(), "the id of a person", ("the household", "the number")]),
 )
 
 

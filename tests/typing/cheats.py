@@ -55,6 +55,8 @@ def cheat(
     side: Opponents,
     model: Distribution,
 ) -> None:
+    gl.Persons("patient_id")  # error: [call-arg]
+    table.protect.at_most = 9  # error: [misc]
     counts = table.marginal("age")
     counts.value  # error: [attr-defined]
     counts + 1  # error: [operator]

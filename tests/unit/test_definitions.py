@@ -108,6 +108,7 @@ WHOLE = {
     "expected_rows": lambda n: gl.Schema("t", [LETTER], expected_rows=n),
     "bins": lambda n: gl.Integer("age", bounds=(0, 9), bins=n),
     "Rows": gl.Rows,
+    "at_most": lambda n: gl.Persons("id", n),
     "limit": lambda n: gl.HotDeck(on=["age"], limit=n),
     "neighbors": lambda n: gl.Knn(on=["age"], neighbors=n),
     "changed": lambda n: gl.privacy.stability_cost(1.0, changed=n),

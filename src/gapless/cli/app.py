@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from gapless import __version__
 from gapless.cli import options
+from gapless.cli.check import print_check
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from gapless.data import PrivateTable
     from gapless.missing import Check
-    from gapless.missing.check import ColumnCheck
     from gapless.privacy import Budget, Loss
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
@@ -97,7 +97,7 @@ def demo(
         path.write_bytes((files("gapless.demo") / path.name).read_bytes())
     public = Schema.read(schema)
     console.print(f"The table: {public.description}\n")
-    _print_check(_check(data, public, None))
+    print_check(_check(data, public, None), public)
     console.print("\nNow a release with 80% of a budget of ε = 1, δ = 1e-6:\n")
     synth(data, schema, output=release, epsilon=1.0, delta=1e-6, spend="80%")
     with spinner("comparing"):
@@ -137,10 +137,13 @@ def schema_draft(
 ) -> None:
     """Draft a schema by LOOKING AT THE DATA. Every fact read from the data is marked."""
     from gapless.data import draft_schema
+    from gapless.data.io.draft import PERSON_REMARK
 
     draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column or 'the first column'}: {why}")
+    for column in draft.schema.person:
+        notes.print(f"look at {column}: {PERSON_REMARK}")
     for column, remark in draft.remarks.items():
         notes.print(f"look at {column}: {remark}")
     if output is None:
@@ -162,11 +165,12 @@ def check(
     """Check your own data: violations of the schema and gap patterns. For the data holder only, not for release."""
     from gapless.schema import Schema
 
-    result = _check(data, Schema.read(schema), encoding)
+    public = Schema.read(schema)
+    result = _check(data, public, encoding)
     if as_json:
         print(json.dumps({"for": "the holder's eyes", **result.to_dict()}))
     else:
-        _print_check(result)
+        print_check(result, public)
     if result.refused:
         raise typer.Exit(2)
 
@@ -341,21 +345,23 @@ class Source:
 
     def check(self) -> None:
         """Refuse data that do not exist, and a new ledger without a budget."""
-        from gapless.data.io.reading import check_data
+        from gapless.data.io.reading import check_data, unit_of
         from gapless.privacy.ledger import check_has_budget
 
         check_data(self.data, self.reading.get("engine"))
+        unit_of(self.schema)  # refuses an id without a number of rows
         check_has_budget(self.ledger, self.budget)
 
     def read(self, progress: Progress | None = None) -> PrivateTable:
         """Read and seal the table."""
         from gapless.data import read
-        from gapless.privacy import Rows
+        from gapless.data.io.reading import unit_of
 
         if progress is not None:
             progress("reading", 0, 1)
-        protect = Rows(self.schema.rows_per_person)
-        return read(self.data, self.schema, protect=protect, budget=self.budget, ledger=self.ledger, **self.reading)
+        return read(
+            self.data, self.schema, protect=unit_of(self.schema), budget=self.budget, ledger=self.ledger, **self.reading
+        )
 
 
 def private_source(
@@ -475,57 +481,6 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
     with spinner("looking"):
         return look(data, schema, encoding=encoding)
-
-
-def _print_check(result: Check) -> None:
-    from gapless.data.io.reading import UNCHECKED_HINT
-    from gapless.missing.check import HIDDEN_VALUES_HINT
-    from gapless.text import aligned, plural
-
-    console.print(f"FOR THE HOLDER'S EYES, not for release. {plural(result.rows, 'row')}.")
-    if result.rows == 0:
-        console.print("The table has a header but no rows.")
-    head, *names = aligned(["column", *(column.name for column in result.columns)])
-    console.print(f"\n  {head}  {'kind':<12} {'missing':>8}  outside the schema")
-    for name, column in zip(names, result.columns, strict=True):
-        share = f"{100 * column.gaps / result.rows:.1f}%" if result.rows else "-"
-        console.print(f"  {name}  {column.kind:<12} {share:>8}  {_out_of_schema(column)}".rstrip())
-    if invalid := sum(column.invalid for column in result.columns):
-        console.print(f"\n  missing includes {plural(invalid, 'invalid cell')}: not empty, but no value of the schema")
-    console.print("\nGaps that occur together (■ observed, · missing):\n")
-    console.print(result.patterns.picture())
-    if result.broken:
-        console.print("\nConstraints that rows break (a release satisfies them all the same, unless they are soft):\n")
-        for broken in result.broken:
-            pairs = "" if broken.pairs is None else f", {broken.pairs:.2%} of pairs"
-            console.print(f"  {plural(broken.rows, 'row'):>14}{pairs}  {broken.rule}")
-    if hidden := [column.hidden for column in result.columns if column.hidden]:
-        console.print("\nBins that hide what is in them:\n")
-        for sentence in hidden:
-            console.print(f"  {sentence}")
-        console.print(f"  Try: {HIDDEN_VALUES_HINT}")
-    if result.refused:
-        notes.print(
-            f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"
-            "  Try: correct the cells, or change the schema's rules for these columns"
-        )
-    if result.unchecked:
-        notes.print(
-            f"\nThe schema says unchecked = true, so any release under it will be refused.\n  Try: {UNCHECKED_HINT}"
-        )
-
-
-def _out_of_schema(column: ColumnCheck) -> str:
-    """Describe the cells of a column outside the schema: how many, what becomes of them, examples, advice."""
-    lost = "refused" if column.refused else "gap"
-    problems = [
-        (column.empty, "empty, but may_be_missing is not true → refused"),
-        (column.unreadable, f"not a value of the schema → {lost}"),
-        (column.outside - column.unreadable, f"outside the bounds → {column.rule}"),
-    ]
-    summary = "; ".join(f"{count} {what}" for count, what in problems if count)
-    examples = ", ".join(repr(cell if len(cell) <= 30 else cell[:29] + "…") for cell in column.examples)
-    return summary + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
 
 
 import gapless.cli.ask  # noqa: E402 registers its command

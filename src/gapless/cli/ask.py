@@ -30,6 +30,7 @@ EXAMPLES = (
     '"mean(income) where age >= 20" --missing hot-deck --on sex,region`\n\n'
     'More: `"count() by sex"` · `"proportion(smoker == true) where age >= 20"` · `"variance(income, 0, 100000)"` · '
     '`"median(income) by sex, region"` · `"quantile(income, 0.9) where age >= 33"` · `"table(sex, smoker)"`\n\n'
+    'With several rows per person: `"mean(income) per person"` · `"rows_per_person(20)"`\n\n'
     "Ask several questions as arguments, or in `--file questions.txt`, one on each line. They share --spend evenly. "
     "All are checked before any is charged. They are charged together. With `--missing knn`, or a quantile among "
     "them, they are charged one after the other, and each answer is printed as soon as it is paid for.\n\n"

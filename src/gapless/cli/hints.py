@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from shlex import quote
@@ -89,7 +90,10 @@ def _rates(option: str, rates: object) -> str | None:
     return " ".join(f"{option} {quote(f'{column}={rate:g}')}" for column, rate in rates.items())
 
 
-def _rows(value: Call | None) -> str:
+def _unit(value: Call | None) -> str:
+    match value:
+        case Call("Persons", (Argument(_, person), Argument(_, rows))):
+            return f"person = {json.dumps(person, ensure_ascii=False)} and rows_per_person = {rows} in the schema"
     return f"rows_per_person{'' if value is None else f' = {value.arguments[0]}'} in the schema"
 
 
@@ -98,7 +102,7 @@ ARGUMENTS: dict[str, Callable[[Any], str | None]] = {
     "always": _always,
     "budget": _budget,
     "gaps": _gaps,
-    "protect": _rows,
+    "protect": _unit,
     "rate": lambda value: _option("--rate", value),
 }
 CALLS: dict[str, Callable[..., str | None]] = {

@@ -26,7 +26,7 @@ from gapless.data.filling import ColumnFiller, Filler, RowRandomness, bin_of_cel
 from gapless.data.neighbors import Links, Matching, random_ranks
 from gapless.errors import Argument, Call, EngineError, Hint, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
-from gapless.privacy.budget import Rows, Spend
+from gapless.privacy.budget import Rows, Spend, Unit
 from gapless.privacy.grant import Grant
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed, gather, transform
@@ -101,7 +101,11 @@ class PrivateTable(Sealed):
         self._bin_of_cell = bins = bin_of_cell(schema)  # by position: the bin of each finest cell
         # Codes of `schema`: the bin of each cell, row by row, so the distance is unchanged.
         self._rows = transform(
-            unbinned_rows, cached(lambda engine: engine.recode(bins)), distance=self.protect, reads=None, key=self._key
+            unbinned_rows,
+            cached(lambda engine: engine.recode(bins)),
+            distance=Rows(self.protect.at_most),
+            reads=None,
+            key=self._key,
         )
         # A secret random order of the rows, which breaks ties between donors; drawn once, when first needed.
         self._random_order = self._seal(_rank_randomly, distance=None, reads=None)
@@ -127,7 +131,7 @@ class PrivateTable(Sealed):
         return self._ledger
 
     @property
-    def protect(self) -> Rows:
+    def protect(self) -> Unit:
         """The protected unit."""
         return self.ledger.protect
 
@@ -377,7 +381,7 @@ class PrivateTable(Sealed):
         """A table whose rows are a stable function of the rows of this one, or of `source`, at the same distance."""
         source, engine = (self._unbinned_rows, self._engine) if source is None else (source, Memory)
         return PrivateTable(
-            transform(source, cached(function), distance=self.protect, reads=None, key=self._key),
+            transform(source, cached(function), distance=Rows(self.protect.at_most), reads=None, key=self._key),
             schema or self.schema,
             self.ledger,
             engine=engine,

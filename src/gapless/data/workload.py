@@ -27,6 +27,7 @@ from gapless.data.engines.memory import Engine
 from gapless.data.private_table import PrivateTable, WhichRows, cached
 from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.privacy import noise
+from gapless.privacy.budget import Rows
 from gapless.privacy.pricing import FutureValue
 from gapless.privacy.private import L1, Columns, L2Vector, Linf, Private, transform
 from gapless.schema.schema import Constraint
@@ -182,7 +183,9 @@ class Views:
         self._reads = [table._declared_reads(table._observed_on(names)) or frozenset() for names in needed]
         places, codes_of_views = [c for c, _ in views], dict(enumerate(codes for _, codes in views))
         self._rows = table._seal(
-            lambda engine: engine.select(places).recode(codes_of_views), distance=table.protect, reads=None
+            lambda engine: engine.select(places).recode(codes_of_views),
+            distance=Rows(table.protect.at_most),
+            reads=None,
         )
         self._key = table._key
         self._score = _cached_by_marginal(self._dependences)

@@ -20,6 +20,7 @@ from gapless.inference.associations import table_association
 from gapless.inference.intervals import TWO_SIDED
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Spend, for_counts
+from gapless.query.treatments import as_sentence
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -112,7 +113,7 @@ def compare_private(
         tuple(columns),
         tuple(measured),
         spent=f"{table.ledger.percent(spend)} of the budget",
-        promise=str(table.ledger.guarantee()),
+        promise=" ".join(filter(None, [str(table.ledger.guarantee()), as_sentence(table.protect.row_weight)])),
         differences=(
             *cell_differences(columns, measured, rows),
             *_associations(other, chosen, released[many:], noises[many:], checked, rows),

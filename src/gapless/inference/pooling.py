@@ -82,6 +82,7 @@ class _Asked(NamedTuple):
     @classmethod
     def of(cls, estimator: AnyQuestion | Callable[[Table], Any], model: FittedModel) -> _Asked:
         if isinstance(estimator, Question):
+            estimator.check_is_per_row("a release")
             estimates.columns_used(estimator, model.schema)
             compiled = estimator.compile(model.schema)
             how = estimates.cumulative_shares if isinstance(estimator, Quantile) else estimates.estimate
@@ -378,6 +379,8 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     gaps = any(model.schema.columns[c].gaps for c in columns)
     held = "sampling, noise, and gaps if values are missing at random" if gaps else "sampling and noise"
     notes = [f"95% intervals for the population. They cover {held}."]
+    if weight := as_sentence(model.facts.guarantee.protect.row_weight):
+        notes.append(weight)
     if blind:
         position = f"Where values of {listing(blind)} are inside their bins"
         notes.append(f"{position} was not measured. Intervals do not cover that.")

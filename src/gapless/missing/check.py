@@ -21,6 +21,7 @@ from gapless.data.cutting import cut_schema
 from gapless.data.io.encode import Cells, DifferenceEncoder, check_names, classify, encoders
 from gapless.data.io.source import load_frame
 from gapless.errors import SchemaError
+from gapless.missing.persons import RowsPerPerson, possible_ids, rows_per_person
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.text import plural
@@ -153,6 +154,8 @@ class Check:
     patterns: Patterns
     broken: tuple[Violations, ...]  # the schema's constraints that rows break, and how many do
     unchecked: bool  # whether the schema is a draft, under which nothing can be released
+    persons: RowsPerPerson | None  # how many rows persons have, if the schema names their id
+    possible_ids: tuple[tuple[str, int], ...]  # if it promises one row per person: other ids, and how many they are
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -189,7 +192,19 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     found = (violations(rule, rows) for rule in rules_of(by_rules))
     broken = tuple(counted for counted in found if counted.rows)
     found_gaps = patterns_of(schema.names, gaps, frame.height)
-    return Check(frame.height, tuple(checked), found_gaps, broken, schema.unchecked)
+    persons = None
+    if schema.person:
+        named = zip(schema.file_columns, gaps, strict=True)
+        cells = {of_file.name: without_gaps(frame[of_file.name], gap) for of_file, gap in named}
+        persons = rows_per_person(frame, schema.person, cells)
+    ids = () if schema.person or schema.rows_per_person != 1 else tuple(possible_ids(frame))
+    return Check(frame.height, tuple(checked), found_gaps, broken, schema.unchecked, persons, ids)
+
+
+def without_gaps(series: pl.Series, gap: NDArray[np.bool_]) -> pl.Series:
+    """The texts of cells, null where there is a gap."""
+    texts = series.cast(pl.String).str.strip_chars()
+    return texts.set(pl.Series(gap), None)
 
 
 def _checked(column: Column, series: pl.Series, cells: Cells) -> tuple[ColumnCheck, NDArray[np.bool_], NDArray[Any]]:

@@ -99,6 +99,7 @@ class GapReport:
         pattern_std: the noise in such a number.
         links: for every column that may be missing and every other column (1,500 of these pairs at the most), the
             strongest evidence first.
+        weight: whether rows or persons weigh 1, where these differ.
     """
 
     columns: tuple[str, ...]
@@ -108,6 +109,7 @@ class GapReport:
     patterns: tuple[tuple[tuple[str, ...], float], ...]
     pattern_std: float
     links: tuple[Link, ...]
+    weight: str = ""
 
     @property
     def dependence_found(self) -> bool:
@@ -124,7 +126,8 @@ class GapReport:
         ]
         rows = f"About {plural(max(0, round(self.rows)), 'row')}. Missing (± noise):"
         noise = f"Patterns, noise ± {plural(round(self.pattern_std), 'row')} (■ observed, · missing):"
-        return "\n".join([rows, *rates, "", noise, *self._picture(), "", *self._verdict()])
+        weight = [f"All numbers are {self.weight}."] if self.weight else []
+        return "\n".join([rows, *rates, "", noise, *self._picture(), "", *self._verdict(), *weight])
 
     def _picture(self) -> list[str]:
         if not self.patterns:
@@ -204,6 +207,7 @@ def describe_gaps(table: PrivateTable, *, spend: Spend) -> GapReport:
         ),
         pattern_std=pattern_std,
         links=tuple(sorted(links, key=lambda link: (link.p_value, -link.association))),
+        weight=table.protect.row_weight,
     )
 
 

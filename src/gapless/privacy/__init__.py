@@ -1,7 +1,7 @@
 """The gate: budget, ledger, sealed and released values, mechanisms."""
 
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
-from gapless.privacy.budget import Budget, Loss, Rows, Spend
+from gapless.privacy.budget import Budget, Loss, Persons, Rows, Spend
 from gapless.privacy.grant import Grant, Plan
 from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.journal import Journal, resumable
@@ -48,6 +48,7 @@ __all__ = [
     "Loss",
     "Mechanism",
     "MissingAtLeast",
+    "Persons",
     "Plan",
     "Private",
     "PrivateTraining",

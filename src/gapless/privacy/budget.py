@@ -12,9 +12,10 @@ With :math:`\delta = 0` the order is infinite and a loss is pure ε. Proved in d
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -176,8 +177,90 @@ class Rows:
             )
         object.__setattr__(self, "at_most", int(self.at_most))
 
+    @property
+    def row_weight(self) -> str:
+        """What a number per row means if a person may have several; empty if not."""
+        return "" if self.at_most == 1 else f"per row: each row weighs 1, so a person weighs up to {self.at_most}"
+
     def __str__(self) -> str:
         return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Persons:
+    """The protected unit: all rows of one person, however many. Reading keeps at most `at_most` rows of each.
+
+    Rows with the same id are one person: a patient, or a household if the id is that of households. A row without an id
+    is a person by itself. Which rows are kept depends on the rows of this person and on a secret key only, so a person
+    changes at most `at_most` of them (docs/proofs/stability.md, section 2).
+
+    Attributes:
+        id: the column with the id, or several that form it together. They are not columns of the schema.
+        at_most: the number of rows that are kept of each person.
+    """
+
+    id: tuple[str, ...]
+    at_most: int
+
+    def __init__(self, id: str | Sequence[str], at_most: int) -> None:  # noqa: A002 the word for it
+        names = [id] if isinstance(id, str) else id
+        hint = Hint("pass ", Call("Persons", Argument("id", "patient_id"), Argument("at_most", 3)))
+        is_list = isinstance(names, list | tuple) and all(isinstance(name, str) and name for name in names)
+        if not (is_list and names and len(set(names)) == len(names)):
+            wrong = f"Persons needs the name of the column with the id, or several different names, got {id!r}"
+            raise BudgetError(wrong, hint=hint)
+        if not is_whole(at_most, least=1, most=MAX_ROWS):
+            raise BudgetError(f"at_most of Persons must be a whole number from 1 to 2^53, got {at_most!r}", hint=hint)
+        object.__setattr__(self, "id", tuple(names))
+        object.__setattr__(self, "at_most", int(at_most))
+
+    @property
+    def name(self) -> str:
+        """What a person is called: the id columns."""
+        return " and ".join(self.id)
+
+    @property
+    def row_weight(self) -> str:
+        """What a number per row means."""
+        most = f"up to {self.at_most}, also with more rows in the data"
+        return f"per row: each kept row weighs 1, so a {self.name} weighs {most}"
+
+    def __str__(self) -> str:
+        return f"all rows of one {self.name} (at most {self.at_most} {'is' if self.at_most == 1 else 'are'} kept)"
+
+
+Unit: TypeAlias = Rows | Persons
+
+
+def is_same_unit(stated: Unit, other: Unit) -> bool:
+    """Whether two units are the same. Persons are the same by their id, whatever number of their rows is kept."""
+    if isinstance(stated, Persons) and isinstance(other, Persons):
+        return stated.id == other.id
+    return stated == other
+
+
+def unit_call(unit: Unit) -> Call:
+    """The unit as a call in a hint."""
+    if isinstance(unit, Rows):
+        return Call("Rows", unit.at_most)
+    names = unit.id[0] if len(unit.id) == 1 else list(unit.id)
+    return Call("Persons", Argument("id", names), Argument("at_most", unit.at_most))
+
+
+def unit_content(unit: Unit) -> dict[str, Any]:
+    """The protected unit in the header and the copy of a ledger."""
+    if isinstance(unit, Persons):
+        return {"persons": {"id": list(unit.id), "at_most": unit.at_most}}
+    return {"rows_per_person": unit.at_most}
+
+
+def unit_from(content: Mapping[str, Any]) -> Unit:
+    """The protected unit that `unit_content` wrote.
+
+    Raises:
+        KeyError, TypeError, BudgetError: There is none.
+    """
+    return Persons(**content["persons"]) if "persons" in content else Rows(content["rows_per_person"])
 
 
 # The `spend=` of a call: a share of the whole budget such as "10%", or a loss, such as `ledger.left`.

@@ -96,7 +96,8 @@ class Grant:
                 f"only {self._ledger.percent(self._left)} of it is left in this grant",
                 hint=Hint("pass a larger ", Argument("spend")),
             )
-        numbers = self._charge_once(entries_of(price, to=self.to, noise_name=noise.source_name(source)))
+        noise_name, kept_rows = noise.source_name(source), self._ledger.kept_rows
+        numbers = self._charge_once(entries_of(price, to=self.to, noise_name=noise_name, kept_rows=kept_rows))
         self._left -= price.total
         return Plan(self._key, list(zip(requests, numbers, strict=True)), source, self._journal)
 

@@ -44,7 +44,8 @@ MAX_BYTES = 4 << 30  # of all answers of a run
 VERSION = 2
 _NUMBER_KINDS = "iufb"  # of numpy's types, those of numbers
 _NUMBER_TYPE = re.compile(rf"[<>=|][{_NUMBER_KINDS}]\d{{1,2}}")
-_COMPARED_FIELDS = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together")  # of an entry
+# Of an entry.
+_COMPARED_FIELDS = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together", "kept_rows")
 _START_AGAIN = (
     "start again with another output name (in Python: another journal file); this pays again, and what was charged "
     "stays spent"

@@ -18,7 +18,19 @@ from typing import Any, Literal, TypeAlias
 
 from gapless.errors import Argument, BudgetError, Hint, LedgerError
 from gapless.privacy import ledger_file, promise  # `promise` has the texts of reports and refusals
-from gapless.privacy.budget import PURE, RECOMMENDED_BUDGET, ROUNDING, Budget, Loss, Rows, Spend, percent_of, share_of
+from gapless.privacy.budget import (
+    PURE,
+    RECOMMENDED_BUDGET,
+    ROUNDING,
+    Budget,
+    Loss,
+    Persons,
+    Spend,
+    Unit,
+    is_same_unit,
+    percent_of,
+    share_of,
+)
 from gapless.privacy.first_batch import FirstBatchFilter, GaussianBatch
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
@@ -26,7 +38,7 @@ from gapless.privacy.journal import journal_of
 from gapless.privacy.ledger_file import Entry, ReadPosition
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
-from gapless.privacy.registry import RECOMPUTED_TOLERANCE, recomputed_loss
+from gapless.privacy.registry import RECOMPUTED_TOLERANCE, UNKNOWN_MECHANISM, recomputed_loss
 from gapless.privacy.snapshot import GapDefinitions, LedgerGuarantees, LedgerSnapshot, check_rates_use_these_gaps
 from gapless.types import GapRule
 
@@ -50,10 +62,13 @@ class Ledger(LedgerGuarantees):
     cannot be changed. `LedgerGuarantees` has the methods that compute (ε, δ) from the entries.
     """
 
-    def __init__(self, path: Path, lines: Sequence[str], gaps: GapRules, given_path: Path) -> None:
+    def __init__(
+        self, path: Path, lines: Sequence[str], gaps: GapRules, given_path: Path, protect: Unit | None = None
+    ) -> None:
         self._path = path
         self._given_path = given_path
         self._header = ledger_file.parse_header(path, lines[0] if lines else "")
+        self._protect = protect or self._header.protect
         self._gaps = GapDefinitions(self._header.gaps, gaps)  # of the header, and of this reading
         self._key = Key()
         self._seen = ReadPosition().after(lines[0])  # offset and hash of the last line that was read
@@ -69,24 +84,27 @@ class Ledger(LedgerGuarantees):
         return cls._load(Path(path), _NO_GAPS)
 
     @classmethod
-    def _load(cls, path: Path, gaps: GapRules) -> Ledger:
+    def _load(cls, path: Path, gaps: GapRules, protect: Unit | None = None) -> Ledger:
         ledger_file.check_not_deleted(path)  # refuses if its seal exists but the file does not
         if not path.is_file():
             raise LedgerError(
                 f"there is no ledger {path}", hint="check the path; the ledger of people.csv is people.ledger beside it"
             )
         with ledger_file.locked_ledger(path) as read_lines:
-            return cls(path.resolve(), read_lines(ReadPosition()), gaps, path)
+            return cls(path.resolve(), read_lines(ReadPosition()), gaps, path, protect)
 
     @classmethod
     def attach(
-        cls, path: str | Path, *, table: str, protect: Rows, budget: Budget | None, gaps: GapRules = _NO_GAPS
+        cls, path: str | Path, *, table: str, protect: Unit, budget: Budget | None, gaps: GapRules = _NO_GAPS
     ) -> Ledger:
         """Open the ledger of this table, or create it if there is none.
 
         `gaps` defines a gap in each column for this reading of the data. A new ledger states it in its header. If the
         header of an existing ledger defines the gaps of a column differently, or not at all, a release that needs this
         column is recorded with `reads` None, as one that every row may affect. This can only raise its price.
+
+        Of `Persons` the header binds the id. Another number of kept rows continues the same ledger: each entry records
+        its own, to which its distance belongs.
         """
         path = Path(path)
         check_has_budget(path, budget)
@@ -97,11 +115,11 @@ class Ledger(LedgerGuarantees):
             with ledger_file.locked_ledger(path) as read_lines:
                 if not read_lines(ReadPosition()):  # new, and no other process was faster
                     ledger_file.append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
-        ledger = cls._load(path, gaps)
-        for name, given in {"table": table, "protect": protect, "budget": budget or ledger.budget}.items():
+        ledger = cls._load(path, gaps, protect)
+        if not is_same_unit(ledger.header_unit, protect):
+            raise promise.refused_unit(cls._load(path, gaps), path, protect)
+        for name, given in {"table": table, "budget": budget or ledger.budget}.items():
             stated = getattr(ledger, name)
-            if stated != given and name == "protect":
-                raise promise.refused_unit(ledger, path, protect)
             if stated != given:
                 raise LedgerError(
                     f"{path} is the ledger of a table called {stated!r}, not {given!r}"
@@ -153,8 +171,18 @@ class Ledger(LedgerGuarantees):
         return self._header.table
 
     @property
-    def protect(self) -> Rows:
-        """The protected unit."""
+    def protect(self) -> Unit:
+        """The protected unit; of `Persons` with the number of rows that this reading of the table keeps."""
+        return self._protect
+
+    @property
+    def kept_rows(self) -> int | None:
+        """The most rows of a person that this reading of the table keeps; None under `Rows`, which keeps all."""
+        return self.protect.at_most if isinstance(self.protect, Persons) else None
+
+    @property
+    def header_unit(self) -> Unit:
+        """The protected unit in the header."""
         return self._header.protect
 
     @property
@@ -217,8 +245,12 @@ class Ledger(LedgerGuarantees):
         return self.pricing(first_entries=first_entries).price(recorded, together=together)
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
-        """The `reads` that an entry records: None if this reading defines gaps differently than the header."""
-        return self._gaps.recorded_reads(reads)
+        """The `reads` that an entry records: None if this reading defines gaps differently than the header.
+
+        Under `Persons` it is always None. A row that is not counted because of a gap can still take the place of
+        another row of its person (docs/proofs/stability.md, section 2).
+        """
+        return None if isinstance(self.protect, Persons) else self._gaps.recorded_reads(reads)
 
     @property
     def left(self) -> Loss:
@@ -341,6 +373,7 @@ class Ledger(LedgerGuarantees):
         """The entry in a line, if its hash continues the chain and its loss is at least the recomputed one."""
         try:
             entry = ledger_file.parse_entry(line, number=number, previous_hash=previous_hash)
+            self._check_kept_rows(entry)
             least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - RECOMPUTED_TOLERANCE)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise self._damaged(f"was changed at entry {number}") from None
@@ -349,6 +382,16 @@ class Ledger(LedgerGuarantees):
                 f"records a smaller loss for entry {number} than this release has, so it was changed or damaged"
             )
         return entry
+
+    def _check_kept_rows(self, entry: Entry) -> None:
+        """Check that an entry states how many rows of a person were kept, if the ledger protects persons.
+
+        Raises:
+            ValueError: It does not, or should not.
+        """
+        is_known = entry.mechanism != UNKNOWN_MECHANISM  # after a crash nothing was read
+        if is_known and (entry.kept_rows is None) == isinstance(self.header_unit, Persons):
+            raise ValueError("kept_rows")
 
     def _damaged(self, problem: str) -> LedgerError:
         return LedgerError(f"{self._path} {problem}", hint=ledger_file.RESTORE_HINT)
@@ -360,11 +403,18 @@ class Ledger(LedgerGuarantees):
         return LedgerSnapshot(
             path=self._path,
             header=self._header,
+            protect=self._reported_unit,
             gaps=self._gaps,
             entries=tuple(self._entries),
             total_loss=Loss(total, self.order),
             first_batch=self.first_batch,
         )
+
+    @property
+    def _reported_unit(self) -> Unit:
+        """The protected unit of all entries: under `Persons` with the largest number of kept rows among them."""
+        kept = [entry.kept_rows for entry in self._entries if entry.kept_rows is not None]
+        return replace(self.protect, at_most=max(kept)) if kept and isinstance(self.protect, Persons) else self.protect
 
     @property
     def first_batch(self) -> tuple[GaussianBatch, float] | None:

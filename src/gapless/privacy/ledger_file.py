@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, Any
 from gapless.errors import Argument, BudgetError, Hint, LedgerError, ReadError, SchemaError
 from gapless.files import BINARY, MEGABYTE, locked, parse_json, read_descriptor, read_limited, sync_name, write_and_sync
 from gapless.privacy.assumptions import from_dict, to_dict
-from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Persons, Unit, unit_content, unit_from
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.private import Columns
 from gapless.privacy.registry import UNKNOWN_MECHANISM, record_of
-from gapless.types import GapRule
+from gapless.types import GapRule, is_whole
 
 if TYPE_CHECKING:
     from gapless.privacy.pricing import Price
@@ -51,6 +51,9 @@ RESTORE_HINT = (
     "more from this table"
 )
 NOT_WRITTEN_HINT = "report this error of gapless; the ledger is intact, nothing was written and nothing was read"
+
+
+_OPTIONAL = ("together", "run", "kept_rows")  # fields of an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Entry:
         time: the date.
         together: whether the batch was priced as one mechanism (docs/proofs/first_batch.md).
         run: the random token of the resumable run that charged it, if any (docs/proofs/ledger.md, section 9).
+        kept_rows: the most rows of a person that were kept when the table was read; None under a ledger of `Rows`.
     """
 
     loss: float
@@ -81,11 +85,12 @@ class Entry:
     time: str
     together: bool = False
     run: str | None = None
+    kept_rows: int | None = None
 
     def content(self) -> dict[str, Any]:
-        """The fields of the entry; `together` and `run` only if they are set."""
+        """The fields of the entry; `together`, `run` and `kept_rows` only if they are set."""
         content = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in content.items() if name not in ("together", "run") or value}
+        return {name: value for name, value in content.items() if name not in _OPTIONAL or value}
 
     @property
     def reads_set(self) -> Columns | None:
@@ -117,6 +122,7 @@ def parse_entry(line: str, *, number: int, previous_hash: str) -> Entry:
         and (entry.reads is None or isinstance(entry.reads, list))
         and (entry.run is None or isinstance(entry.run, str))
         and isinstance(entry.together, bool)
+        and (entry.kept_rows is None or is_whole(entry.kept_rows, least=1))
         and not (entry.mechanism == UNKNOWN_MECHANISM and entry.reads is not None)  # its columns are unknown
     )
     if not (well_formed and previous == previous_hash and entry.number == number and 0 <= entry.loss < math.inf):
@@ -124,7 +130,7 @@ def parse_entry(line: str, *, number: int, previous_hash: str) -> Entry:
     return entry
 
 
-def entries_of(price: Price, *, to: str, noise_name: str) -> list[Entry]:
+def entries_of(price: Price, *, to: str, noise_name: str, kept_rows: int | None = None) -> list[Entry]:
     """The entries of priced releases. `Ledger.charge` assigns their numbers."""
     return [
         Entry(
@@ -139,6 +145,7 @@ def entries_of(price: Price, *, to: str, noise_name: str) -> list[Entry]:
             noise=noise_name,
             time=today(),
             together=price.together,
+            kept_rows=kept_rows,
         )
         for request, loss in zip(price.requests, price.losses, strict=True)
     ]
@@ -183,8 +190,13 @@ def _exists(path: Path) -> bool:
         raise LedgerError(f"cannot look up the file {path}: {error.strerror}", hint=hint) from None
 
 
-def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
+def new_header(table: str, protect: Unit, budget: Budget, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
     """The header of a new ledger."""
+    if budget.ground_truth is not None and isinstance(protect, Persons):
+        raise BudgetError(
+            "a budget with ground_truth cannot protect persons: which rows of a person are kept depends on their gaps",
+            hint=Hint("leave out ", Argument("ground_truth")),
+        )
     capacity = budget.capacity
     assumed = {} if budget.ground_truth is None else {"ground_truth": to_dict(budget.ground_truth)}
     return {
@@ -192,7 +204,7 @@ def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, Gap
         "version": VERSION,
         "identity": secrets.token_hex(16),
         "table": table,
-        "rows_per_person": protect.at_most,
+        **unit_content(protect),
         "epsilon": budget.epsilon,
         "delta": budget.delta,
         "order": None if capacity.order == PURE else capacity.order,
@@ -209,7 +221,7 @@ class Header:
     Attributes:
         identity: random.
         table: the name of the table.
-        protect: the protected unit.
+        protect: the protected unit. Of `Persons` only the id is binding: each entry states its own `kept_rows`.
         capacity: the whole budget as a loss, with its Rényi order.
         gaps: the definition of a gap in each column.
         content: the parsed line.
@@ -217,7 +229,7 @@ class Header:
 
     identity: str
     table: str
-    protect: Rows
+    protect: Unit
     capacity: Loss
     gaps: Mapping[str, GapRule]
     content: Mapping[str, Any]
@@ -405,7 +417,7 @@ def parse_header(path: Path, line: str) -> Header:
         header = Header(
             identity=content["identity"],
             table=content["table"],
-            protect=Rows(content["rows_per_person"]),
+            protect=unit_from(content),
             capacity=Loss(content["capacity"], order),
             gaps=_parse_gaps(content["gaps"]),
             content=content,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless.errors import Argument, BudgetError, Call, Hint, LedgerError
 from gapless.privacy.assumptions import Assumption
-from gapless.privacy.budget import PURE, Loss, Rows
+from gapless.privacy.budget import PURE, Loss, Persons, Rows, Unit, unit_call, unit_content
 from gapless.privacy.ledger_file import seal_of
 from gapless.text import aligned, format_rounded_up, plural, rounded_up
 from gapless.types import GapRule, checked_number, whole
@@ -23,18 +23,29 @@ if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
 
 
+BELIEVED = "That no person has more rows is believed, not checked"
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """The guarantee for the incomplete table, as numbers and as text."""
 
     table: str
-    protect: Rows
+    protect: Unit
     epsilon: float
     delta: float
     basis: str
 
     def __str__(self) -> str:
-        return f"{self.promise}. Basis: {self.basis}." if self.private else f"{self.promise}."
+        if not self.private:
+            return f"{self.promise}."
+        return " ".join((f"{self.promise}.", *(f"{note}." for note in self.notes), f"Basis: {self.basis}."))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the guarantee rests on, besides what gapless enforces."""
+        is_believed = isinstance(self.protect, Rows) and self.protect.at_most > 1
+        return (BELIEVED,) if is_believed else ()
 
     @property
     def private(self) -> bool:
@@ -252,7 +263,7 @@ def summary(ledger: Ledger, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
     summary = {
         "identity": ledger.identity,
         "table": ledger.table,
-        "rows_per_person": ledger.protect.at_most,
+        **unit_content(guarantee.protect),
         "budget": {"epsilon": ledger.budget.epsilon, "delta": ledger.budget.delta}
         | ({} if assumed is None else {"ground_truth": str(assumed)}),
         "gaps": {column: rule.to_dict() for column, rule in gaps.items()},
@@ -282,7 +293,7 @@ def text(ledger: Ledger) -> str:
     used, left = ledger.percentages()
     lines = [
         f"Ledger of '{ledger.table}': ε = {format_rounded_up(ledger.budget.epsilon)}, "
-        f"δ = {format_rounded_up(delta)}{budget_scope}, protecting {ledger.protect}",
+        f"δ = {format_rounded_up(delta)}{budget_scope}, protecting {ledger.guarantee().protect}",
         f"  spent {used:.2f}%, left {left:.2f}%",
         f"  All entries so far amount to ε = {rounded_up(ledger.epsilon_spent())}{spent_scope}, "
         "if all of them were chosen before any answer was seen.",
@@ -345,11 +356,13 @@ def how_to_continue(ledger: Ledger, name: str) -> str:
     return Hint("leave ", Argument("budget"), f" out: the ledger has the budget, of which {left} is left")
 
 
-def refused_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
+def refused_unit(ledger: Ledger, path: Path, unit: Unit) -> LedgerError:
     """The refusal of a protected unit other than the ledger's, with what its releases promise for that unit.
 
     No hint suggests a unit that the holder knows to be wrong: that would be a false promise.
     """
+    if isinstance(ledger.protect, Persons) or isinstance(unit, Persons):
+        return _refused_persons(ledger, path, unit)
     wrong = f"{path} protects {ledger.protect} of each person, and now it would be {unit}"
     if unit.at_most < ledger.protect.at_most:
         kept = Argument("protect", Call("Rows", ledger.protect.at_most))
@@ -375,4 +388,22 @@ def refused_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
         )
     return LedgerError(
         wrong, hint="release nothing more under this ledger, and correct the privacy statements of its releases"
+    )
+
+
+def _refused_persons(ledger: Ledger, path: Path, unit: Unit) -> LedgerError:
+    """The refusal if the ledger or the reading protects persons by an id, and the other one does not, or by another."""
+    wrong = f"{path} protects {ledger.protect}, and now it would be {unit}"
+    if not ledger.entries:
+        return LedgerError(
+            f"{wrong}; nothing was spent under it",
+            hint=Hint(f"remove {path} and {seal_of(path)}, and read the table again with ", Argument("budget")),
+        )
+    kept = Argument("protect", unit_call(ledger.protect))
+    if isinstance(ledger.protect, Persons):
+        return LedgerError(wrong, hint=Hint("keep ", kept))
+    return LedgerError(
+        f"{wrong}: if a person has more rows, the releases so far are less private than they state",
+        hint=Hint("keep ", kept, " without an id, if no person has more rows")
+        | Hint("release nothing more under this ledger, and correct the privacy statements of its releases"),
     )

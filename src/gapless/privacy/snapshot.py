@@ -18,7 +18,7 @@ from gapless.errors import BudgetError, Call, Hint, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon, partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, EstimateReceipt, expand_rates, named_rates
-from gapless.privacy.budget import PURE, Loss, Rows, epsilon_of
+from gapless.privacy.budget import PURE, Loss, Persons, Unit, epsilon_of, is_same_unit, unit_call
 from gapless.privacy.first_batch import GaussianBatch
 from gapless.privacy.ground_truth import (
     complete_data_loss,
@@ -34,6 +34,9 @@ from gapless.privacy.registry import recomputed_loss
 from gapless.text import nearest
 from gapless.types import GapRule
 
+_KEPT_ROWS = (
+    "that of the incomplete table; which rows of a person are kept depends on its gaps, so gaps lower no figure"
+)
 _UNDEFINED = "the ledger does not say, so its rate lowers no figure"
 
 
@@ -126,6 +129,7 @@ class LedgerSnapshot:
     Attributes:
         path: the path of the ledger.
         header: its first line.
+        protect: the protected unit of all entries.
         gaps: the definitions of gaps.
         entries: all entries.
         total_loss: the sum of their losses.
@@ -134,6 +138,7 @@ class LedgerSnapshot:
 
     path: Path
     header: Header
+    protect: Unit
     gaps: GapDefinitions
     entries: tuple[Entry, ...]
     total_loss: Loss
@@ -169,14 +174,23 @@ class LedgerSnapshot:
             found += [] if composed is None else [composed]
         return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
 
-    def guarantee_for(self, unit: Rows) -> Guarantee:
+    def guarantee_for(self, unit: Unit) -> Guarantee:
         """The (ε, δ) of the same releases for a person with more rows than the protected unit.
+
+        If the unit is `Persons`, the guarantee holds for persons with any number of rows, and for no other unit.
 
         k times as many rows change a value by k times as much. If everything was charged in one batch, before the first
         read, the losses at that distance add up, at the best order. Otherwise the filter has added up losses at the
         distance of the header, and group privacy applies. Proved in docs/proofs/ledger.md, section 12.
         """
-        stated, units = self.guarantee(), -(-unit.at_most // self.header.protect.at_most)
+        if isinstance(self.protect, Persons) or isinstance(unit, Persons):
+            if not is_same_unit(self.protect, unit):
+                raise BudgetError(
+                    f"the ledger protects {self.protect}, which says nothing about {unit}",
+                    hint=Hint("pass ", unit_call(self.protect)),
+                )
+            return self.guarantee()
+        stated, units = self.guarantee(), -(-unit.at_most // self.protect.at_most)
         if units == 1 or not stated.private:
             return stated
         epsilon, delta = group_privacy(stated.epsilon, stated.delta, units)
@@ -210,11 +224,11 @@ class LedgerSnapshot:
         if self.first_batch is not None:
             basis = f"{_EXACT_TOTAL}, and the Rényi filter, which limits all later releases to the rest of the budget"
         if self.header.budget.ground_truth is not None:
-            epsilon = max_incomplete_loss(epsilon, self.header.budget.ground_truth, rows=self.header.protect.at_most)
+            epsilon = max_incomplete_loss(epsilon, self.header.budget.ground_truth, rows=self.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"
         if any(entry.noise != noise.SYSTEM for entry in self.entries):
             epsilon, delta, basis = math.inf, 1.0, "noise of a test, not of the operating system"
-        return Guarantee(self.header.table, self.header.protect, epsilon, delta, basis)
+        return Guarantee(self.header.table, self.protect, epsilon, delta, basis)
 
     def epsilon_at(self, delta: float) -> float:
         """The ε that the whole budget guarantees at another δ; infinite if none is known.
@@ -263,8 +277,10 @@ class LedgerSnapshot:
         realised = None
         if self.order == PURE:
             losses = merge_releases((entry.loss, self.gaps.reads_by_header(entry.reads)) for entry in self.entries)
-            realised = complete_data_loss(losses, assumption, rows=self.header.protect.at_most)
-        if not self.is_single_batch and assumption == promised:
+            realised = complete_data_loss(losses, assumption, rows=self.protect.at_most)
+        if isinstance(self.protect, Persons):
+            found = [(incomplete.epsilon, _KEPT_ROWS)]
+        elif not self.is_single_batch and assumption == promised:
             found = [(self.header.budget.epsilon, "the budget's filter for the complete table")]
         else:
             found = [*self._epsilons_over_gap_patterns(assumption, incomplete.epsilon)]
@@ -275,7 +291,7 @@ class LedgerSnapshot:
 
     def _epsilons_over_gap_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
         """Values of ε with their basis: the first batch over patterns of gaps, and later releases in full."""
-        rows, delta, fixed = self.header.protect.at_most, self.header.budget.delta, self.is_single_batch
+        rows, delta, fixed = self.protect.at_most, self.header.budget.delta, self.is_single_batch
         batch_entries = [entry for entry in self.entries if entry.batch == 1]
         losses = [
             recomputed_loss(entry.mechanism, entry.distance, self.order) if entry.together else entry.loss
@@ -321,7 +337,7 @@ class LedgerGuarantees(ABC):
         """The (ε, δ) for the incomplete table: the budget's, or the tighter total of a single batch."""
         return self._snapshot.guarantee()
 
-    def guarantee_for(self, unit: Rows) -> Guarantee:
+    def guarantee_for(self, unit: Unit) -> Guarantee:
         """The (ε, δ) for a person with more rows than the protected unit; a δ of 1 guarantees nothing."""
         return self._snapshot.guarantee_for(unit)
 

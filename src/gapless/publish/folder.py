@@ -19,6 +19,7 @@ from gapless.model.archive import MODEL
 from gapless.privacy import Ledger
 from gapless.privacy.journal import JournalFile, open_journal_file
 from gapless.privacy.ledger_file import Entry
+from gapless.privacy.row_key import KEY_ENDING
 from gapless.report.release_page import release_page
 from gapless.report.statement import analysis_guide, dictionary, privacy_statement
 from gapless.schema import Schema
@@ -97,6 +98,14 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
 def _check_folder(folder: Path, ledger: Path) -> None:
     """Refuse a folder with other files, with a finished release, or with the ledger of another table."""
     try:
+        if any(folder.glob(f"*{LEDGERS[0]}{KEY_ENDING}")):
+            raise ReadError(
+                f"the folder '{folder}' holds the secret key of a ledger, and a release is published as a whole",
+                hint=Hint(
+                    "keep the ledger, its .seal and its .key in another folder, and pass the path as ",
+                    Argument("ledger"),
+                ),
+            )
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()
         if not (finished or begun) and any(not path.name.endswith((*LEDGERS, JOURNAL)) for path in folder.iterdir()):
             raise ReadError(

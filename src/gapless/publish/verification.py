@@ -16,7 +16,8 @@ from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
 from gapless.files import parse_json, read_limited
 from gapless.model.archive import MODEL
-from gapless.privacy import Guarantee, Rows
+from gapless.privacy import Guarantee
+from gapless.privacy.budget import unit_from
 from gapless.privacy.ledger_file import MAX_BYTES
 from gapless.publish.folder import (
     KEPT_COPIES,
@@ -185,4 +186,4 @@ def _promise(ledger: dict[str, Any]) -> Guarantee:
         isinstance(text, str) for text in (ledger["table"], guarantee["basis"])
     ):
         raise ValueError("not a promise")
-    return Guarantee(ledger["table"], Rows(ledger["rows_per_person"]), epsilon, guarantee["delta"], guarantee["basis"])
+    return Guarantee(ledger["table"], unit_from(ledger), epsilon, guarantee["delta"], guarantee["basis"])

@@ -5,6 +5,7 @@ from gapless.query.ask import ask_all, preview
 from gapless.query.hot_deck import HotDeck, ReleasedDeck
 from gapless.query.knn import Knn
 from gapless.query.parsing import parse_question
+from gapless.query.persons import RowsPerPerson
 from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance
 from gapless.query.relations import Correlation, CrossTable, RankCorrelation, Regression
 from gapless.query.treatments import Drop, Preview
@@ -25,6 +26,7 @@ __all__ = [
     "RankCorrelation",
     "Regression",
     "ReleasedDeck",
+    "RowsPerPerson",
     "Sum",
     "Variance",
     "ask_all",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -42,6 +42,12 @@ class Noise:
         if isinstance(mechanism, DiscreteLaplace):
             return cls(True, mechanism.scale / unit, 1 / unit)
         return cls(False, mechanism.std / unit, 1 / unit)
+
+    def of_sum(self, weights: tuple[float, ...]) -> Noise:
+        """The noise of a weighted sum of several such numbers; only for normal noise."""
+        if weights == (1.0,):
+            return self
+        return replace(self, scale=self.scale * math.hypot(*weights), step=self.step * sum(weights))
 
     @property
     def std(self) -> float:

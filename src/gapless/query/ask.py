@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
+from gapless.data.io.reading import unit_of
 from gapless.data.private_table import check_in_memory, check_question
 from gapless.data.sums import NEIGHBOR_FILLING
 from gapless.errors import Argument, BudgetError, Call, Hint, QuestionError, SchemaError
@@ -81,7 +82,8 @@ def ask_all(
 def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spend, rows: int | None = None) -> Preview:
     """The expected noise if this share of a budget is spent. Needs only public facts and spends nothing.
 
-    It is for a table read with `protect=Rows(schema.rows_per_person)`. With more rows there is more noise.
+    It is for a table of which `schema.rows_per_person` rows are protected, or kept of each person. With more rows there
+    is more noise.
 
     Args:
         question: the question.
@@ -116,7 +118,7 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
 
 def preview_compiled(asked: CompiledQuestion, loss: Loss, rows: int | None = None) -> Preview:
     """The expected noise for a loss: see `preview`."""
-    per_person = asked.declared_schema.rows_per_person
+    per_person = unit_of(asked.declared_schema).at_most
     if rows is not None:
         rows = whole("rows", rows, error=QuestionError, least=1)
         return _preview(asked, loss, per_person=per_person, rows=rows)

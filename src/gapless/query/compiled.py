@@ -188,7 +188,7 @@ class VarianceEstimand(Estimand):
         return low * self.scale, high * self.scale
 
 
-def count_estimand(*columns: str) -> Estimand:
+def count_estimand(*columns: str) -> TotalEstimand:
     """The number of rows, or of rows with a value in each of these columns."""
     only = frozenset(columns)
 
@@ -294,7 +294,6 @@ class CompiledQuestion:
         selecting = value_columns(where) | frozenset(known_column(schema, name) for name in by)
         values = estimand.value_columns | selecting
         gaps = estimand.gap_columns | gap_columns(where)
-        groups = group_labels(declared, by) if by else None
         # Complete cases: the columns that a question reads must be observed, except where it tests their gaps itself.
         observed = required_columns(where) | frozenset(by) | (selecting - gaps)
         contribution = RowContribution(
@@ -321,7 +320,7 @@ class CompiledQuestion:
                 signed=False,
                 needs=observed,
             ),
-            groups=groups,
+            groups=self.question.groups(declared),
             targets=targets,
             gap_columns=gaps,
             is_row_count_filled=without_value or not selecting.isdisjoint(targets),

@@ -30,6 +30,7 @@ from gapless.query.treatments import (
     guarantee_text,
     preview_sums,
     rows_for,
+    weight_note,
 )
 from gapless.schema import Schema
 from gapless.text import listing
@@ -71,12 +72,13 @@ class HotDeck(SingleRelease):
         value = hot_deck_sum(
             rows, contribution, targets=asked.targets, cells=self.on, limit=self.limit, bins=table.schema
         )
-        return PendingRelease(asked, contribution, value, self.describe(asked))
+        return PendingRelease(asked, value, contribution.unit, (self.describe(asked), weight_note(asked, table)))
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
         contribution = self.contribution(asked)
-        return preview_sums(asked, contribution, hot_deck_distance(contribution, self.limit, per_person), loss, rows)
+        distance = hot_deck_distance(contribution, self.limit, per_person)
+        return preview_sums(asked, contribution.unit, distance, loss, rows)
 
     def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Spend) -> ReleasedDeck:
         """Release the counts of donors and donees in each class, once.
@@ -140,6 +142,7 @@ class ReleasedDeck:
     def ask(self, question: AnyQuestion) -> Answer:
         """Answer from the released counts, for free."""
         check_question(question)
+        question.check_is_per_row("a deck")
         asked = question.compile(self.schema, at_full_resolution=False)  # only counts of bins were released
         if not isinstance(question.treatment(asked, filled=True), Drop):
             raise QuestionError(

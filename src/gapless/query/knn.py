@@ -28,6 +28,7 @@ from gapless.query.treatments import (
     guarantee_text,
     noise_target,
     rows_for,
+    weight_note,
 )
 from gapless.schema import Schema
 from gapless.text import listing
@@ -96,7 +97,7 @@ class Knn:
         return Answer(
             asked.text,
             estimates,
-            as_sentence(self.describe(asked), asked.caveat),
+            as_sentence(self.describe(asked), weight_note(asked, table), asked.caveat),
             guarantee_text(table),
             entries,
             NO_INTERVAL,

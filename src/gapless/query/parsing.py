@@ -8,11 +8,14 @@ from typing import TypeAlias
 
 from gapless.constraints.grammar import Parser, quote_name
 from gapless.errors import QuestionError
+from gapless.query.persons import RowsPerPerson
 from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance
 from gapless.query.relations import Correlation, CrossTable, RankCorrelation, Regression
 from gapless.query.treatments import Drop, GapTreatment
 
-AnyQuestion: TypeAlias = Count | Proportion | Sum | Mean | Variance | Quantile | CrossTable | Correlation | Regression
+AnyQuestion: TypeAlias = (
+    Count | Proportion | Sum | Mean | Variance | Quantile | CrossTable | Correlation | Regression | RowsPerPerson
+)
 
 KINDS = (
     "count",
@@ -27,6 +30,7 @@ KINDS = (
     "spearman",
     "ols",
     "logit",
+    "rows_per_person",
 )
 NUMERIC_QUESTIONS: dict[str, type[Sum | Mean | Variance]] = {"sum": Sum, "mean": Mean, "variance": Variance}
 RELATIONS: dict[str, type[CrossTable | Correlation]] = {
@@ -45,7 +49,8 @@ EXAMPLES = {
 GRAMMAR = (
     "write one of count(), proportion(CONDITION), sum(COLUMN), mean(COLUMN), variance(COLUMN), median(COLUMN), "
     "quantile(COLUMN, 0.9), table(COLUMN, COLUMN), corr(COLUMN, COLUMN), spearman(COLUMN, COLUMN), "
-    "ols(COLUMN ~ COLUMN + COLUMN), logit(COLUMN ~ COLUMN + COLUMN); then where CONDITION, by COLUMN, COLUMN"
+    "ols(COLUMN ~ COLUMN + COLUMN), logit(COLUMN ~ COLUMN + COLUMN), rows_per_person(20); "
+    "then per person, where CONDITION, by COLUMN, COLUMN"
 )
 
 
@@ -67,6 +72,9 @@ def parse_question(text: str, missing: GapTreatment | None = None) -> AnyQuestio
     parser.expect("(", hint=GRAMMAR)
     make = _head(parser, kind)
     parser.expect(")", hint=GRAMMAR)
+    per_person = parser.accept("per")
+    if per_person:
+        parser.expect("person", hint=GRAMMAR)
     where = _condition(parser) if parser.accept("where") else ""
     begin = parser.current.position
     by = tuple(parser.separated(partial(_column, parser, "by age, sex"), ",")) if parser.accept("by") else None
@@ -75,17 +83,14 @@ def parse_question(text: str, missing: GapTreatment | None = None) -> AnyQuestio
         ordered = " ".join(part.strip() for part in (text[:begin], text[place:], text[begin:place]))
         raise parser.error_here("'where' must come before 'by'", hint=f"write {ordered}")
     if parser.current.kind != "end":
-        raise parser.error_here("expected 'where', 'by' or the end of the question", hint=GRAMMAR)
-    return make(where=where, by=by, missing=missing or Drop())
+        raise parser.error_here("expected 'per person', 'where', 'by' or the end of the question", hint=GRAMMAR)
+    return make(where=where, by=by, missing=missing or Drop(), per_person=per_person)
 
 
 def _head(parser: Parser, kind: str) -> Callable[..., AnyQuestion]:
     """Parse the question without `where` and `by`."""
-    if kind == "count":
-        return Count
-    if kind == "proportion":
-        parser.accept("where")
-        return partial(Proportion, _condition(parser))
+    if kind in ("count", "proportion", "rows_per_person"):
+        return _head_without_column(parser, kind)
     column = _column(parser, EXAMPLES.get(kind, f"{kind}(income)"))
     if kind in ("ols", "logit"):
         parser.expect("~", hint=f"write {EXAMPLES[kind]}")
@@ -109,6 +114,19 @@ def _head(parser: Parser, kind: str) -> Callable[..., AnyQuestion]:
         parser.expect(",", hint=hint)
         bounds = low, _number(parser, "a bound", hint)
     return partial(NUMERIC_QUESTIONS[kind], column, bounds=bounds)
+
+
+def _head_without_column(parser: Parser, kind: str) -> Callable[..., AnyQuestion]:
+    if kind == "count":
+        return Count
+    if kind == "proportion":
+        parser.accept("where")
+        return partial(Proportion, _condition(parser))
+    text = parser.value()
+    if not text.isdecimal():
+        wrong = f"the largest number of rows must be a whole number, got {text!r}"
+        raise QuestionError(wrong, hint="write rows_per_person(20)")
+    return partial(RowsPerPerson, int(text))
 
 
 def _condition(parser: Parser) -> str:

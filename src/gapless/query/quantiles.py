@@ -24,7 +24,15 @@ from gapless.privacy import ChoiceByGroup, Grant, LinfByGroup, Loss
 from gapless.query.answers import ALPHA, Answer, Estimate
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.numbers import CellNumbers
-from gapless.query.treatments import INTERVAL_NOTE, Preview, as_sentence, dropped_rows_note, guarantee_text, rows_for
+from gapless.query.treatments import (
+    INTERVAL_NOTE,
+    Preview,
+    as_sentence,
+    dropped_rows_note,
+    guarantee_text,
+    rows_for,
+    weight_note,
+)
 from gapless.text import plural
 
 END_SHARE = 0.25  # of the budget, for each end of the interval
@@ -76,7 +84,7 @@ class QuantileRelease:
             )
         ]
         entries = tuple(answer.entry for answer in released)
-        measures = as_sentence(dropped_rows_note(asked, table), asked.caveat)
+        measures = as_sentence(dropped_rows_note(asked, table), weight_note(asked, table), asked.caveat)
         return Answer(asked.text, tuple(estimates), measures, guarantee_text(table), entries, INTERVAL_NOTE)
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:

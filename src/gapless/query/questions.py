@@ -15,11 +15,12 @@ from gapless.data import PrivateTable
 from gapless.data.sums import MOST_QUANTILE_PARTS
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import Grant, Spend
-from gapless.query.answers import Answer
+from gapless.query.answers import Answer, Estimate
 from gapless.query.compiled import (
     CompiledQuestion,
     Estimand,
     count_estimand,
+    group_labels,
     mean_estimand,
     proportion_estimand,
     sum_estimand,
@@ -28,6 +29,7 @@ from gapless.query.compiled import (
 from gapless.query.condition import known_column, refined_columns
 from gapless.query.numbers import CellNumbers, cell_numbers
 from gapless.query.quantiles import QuantileRelease
+from gapless.query.row_classes import RowClasses
 from gapless.query.treatments import Drop, GapTreatment, checked_names
 from gapless.schema import Schema
 from gapless.text import listing
@@ -42,11 +44,21 @@ class Question:
 
     Groups are all cells of a column in the schema, or all combinations of several columns, so their names reveal
     nothing. A row is in one group, so all groups together cost as much as one.
+
+    With `per_person` each person weighs 1: its part is the mean over its rows that the question counts, and a person
+    with rows in several groups is divided among them. So the noise does not grow with the number of rows of a person.
+    Otherwise each kept row weighs 1. With `all_rows`, the answer to `RowsPerPerson(20)`, the answer is about all rows
+    of the data: weights undo the limit, and a person weighs about as many rows as it has (`gapless.query.row_classes`).
     """
+
+    can_be_per_person: ClassVar[bool] = False
 
     where: str = ""
     by: str | Sequence[str] | None = None  # kept as a name, or a tuple of several
     missing: GapTreatment = field(default_factory=Drop)
+    per_person: bool = field(default=False, repr=False)
+    all_rows: Answer | None = field(default=None, repr=False)
+    row_classes: RowClasses | None = field(init=False, repr=False, compare=False, default=None)
     condition: Condition = field(init=False, repr=False, compare=False)  # `where`, parsed
 
     def __post_init__(self) -> None:
@@ -66,6 +78,23 @@ class Question:
                 | Hint("pass ", Argument("missing", Call("Knn", Argument("on", ["age", "sex"]))))
                 | Hint("pass ", Argument("missing", Call("HotDeck", Argument("on", ["age", "sex"])))),
             )
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        """Refuse weights of persons for questions that are about rows, and parse them."""
+        if self.per_person not in (True, False) or (self.needs_persons and not self.can_be_per_person):
+            given = f"per_person = {self.per_person!r}" if self.per_person else "all_rows"
+            raise QuestionError(
+                f"only counts, shares, means and cross tables can weigh persons, but {given} for {self._head()}",
+                hint="ask for a mean per person, or ask per row",
+            )
+        if self.all_rows is not None:
+            if self.per_person:
+                raise QuestionError(
+                    "a question is per person or about all rows, but both per_person and all_rows are given",
+                    hint=Hint("leave ", Argument("all_rows"), " out"),
+                )
+            object.__setattr__(self, "row_classes", RowClasses.of(self.all_rows))
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
         """Answer from a sealed table under a grant. Gaps are filled only in columns that the question reads."""
@@ -80,6 +109,11 @@ class Question:
 
     def treatment(self, asked: CompiledQuestion, *, filled: bool) -> GapTreatment:
         """The treatment of gaps: `Drop`, which then drops no row, if the question reads no column with gaps."""
+        if self.needs_persons and not isinstance(self.missing, Drop):
+            raise QuestionError(
+                "gaps cannot be filled for a question that weighs persons",
+                hint=Hint("pass ", Argument("missing", Call("Drop"))) | Hint("ask per row"),
+            )
         return self.missing if asked.targets and not filled else Drop()
 
     def compile(self, schema: Schema, *, at_full_resolution: bool = True) -> CompiledQuestion:
@@ -105,6 +139,27 @@ class Question:
         """The columns that define the groups."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by or ())
 
+    @property
+    def needs_persons(self) -> bool:
+        """Whether only a table whose persons are known has the answer."""
+        return self.per_person or self.all_rows is not None
+
+    def check_is_per_row(self, answered: str) -> None:
+        """Refuse a question about persons where only rows are known."""
+        if self.needs_persons:
+            raise QuestionError(
+                f"{answered} does not know which rows are of one person, which {self} needs",
+                hint=Hint("ask per row") | Hint("ask the private table"),
+            )
+
+    def groups(self, schema: Schema) -> tuple[tuple[str, ...], ...] | None:
+        """The cells of each group, or None."""
+        return group_labels(schema, self.grouped_by) if self.grouped_by else None
+
+    def advice(self, estimates: Sequence[Estimate]) -> str:  # noqa: ARG002 the question of rows per person does
+        """What follows from the released numbers."""
+        return ""
+
     def levels(self, schema: Schema) -> tuple[tuple[str, ...], tuple[str, ...]] | None:  # noqa: ARG002 a cross table does
         """The names of the rows and columns of a cross table of two columns; else None."""
         return None
@@ -126,16 +181,19 @@ class Question:
     def __str__(self) -> str:
         where = f" where {self.where.strip()}" if self.where.strip() else ""
         by = (self.by,) if isinstance(self.by, str) else self.by or ()
-        return self._head() + where + (f" by {', '.join(map(quote_name, by))}" if by else "")
+        per = " per person" if self.per_person else " over all rows" if self.all_rows is not None else ""
+        return self._head() + per + where + (f" by {', '.join(map(quote_name, by))}" if by else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Question):
-    """The number of rows, or of rows for which `where` is true.
+    """The number of rows, or of rows for which `where` is true. Per person: the number of persons with such a row.
 
     >>> print(Count(where="age >= 20", by="sex"))
     count() where age >= 20 by sex
     """
+
+    can_be_per_person: ClassVar[bool] = True
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:  # noqa: ARG002 rows are rows
         return count_estimand(), ""
@@ -146,13 +204,15 @@ class Count(Question):
 
 @dataclass(frozen=True, slots=True)
 class Proportion(Question):
-    """The share of rows for which `of` is true, among those with `where`.
+    """The share of rows for which `of` is true, among those with `where`. Per person: the mean of their shares.
 
     Rows for which `of` is neither true nor false, because something is not applicable, are left out.
 
     >>> print(Proportion("smoker == true", where="age >= 20"))
     proportion(smoker == true) where age >= 20
     """
+
+    can_be_per_person: ClassVar[bool] = True
 
     of: str
     event: Condition = field(init=False, repr=False, compare=False)  # `of`, parsed
@@ -215,9 +275,13 @@ class Sum(_NumericQuestion):
 class Mean(_NumericQuestion):
     """The mean of a column's values. Its denominator is released with it, and is at least one row.
 
+    Per person: the mean of the persons' means.
+
     >>> print(Mean("income", bounds=(0, 100_000), where="age >= 20"))
     mean(income, 0, 100000) where age >= 20
     """
+
+    can_be_per_person: ClassVar[bool] = True
 
     _make_estimand = staticmethod(mean_estimand)
 

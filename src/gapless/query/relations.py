@@ -49,6 +49,7 @@ class CrossTable(Question):
     table(sex, smoker) where age >= 20
     """
 
+    can_be_per_person: ClassVar[bool] = True
     _EXAMPLE: ClassVar[str] = 'CrossTable("sex", "smoker")'
 
     column: str
@@ -72,7 +73,7 @@ class CrossTable(Question):
         return tuple(rows), tuple(columns)
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:  # noqa: ARG002 rows are rows
-        return count_estimand(), "each number counts rows"
+        return count_estimand(), f"each number counts {'persons' if self.per_person else 'rows'}"
 
     def _head(self) -> str:
         return f"table({', '.join(map(quote_name, self.grouped_by))})"

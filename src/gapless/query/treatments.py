@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.data.row_contribution import RowContribution, plain_sum_distance
+from gapless.data.person_sums import person_sum, person_sum_distance, steps_of_person
+from gapless.data.row_contribution import plain_sum_distance
 from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
-from gapless.privacy import L1, Grant, Loss, Private, for_counts
-from gapless.query.answers import Answer, Noise
+from gapless.privacy import L1, DiscreteGaussian, DiscreteLaplace, Grant, Loss, Persons, Private, for_counts
+from gapless.privacy.budget import PURE
+from gapless.query.answers import Answer, Estimate, Noise
 from gapless.query.compiled import CompiledQuestion
 from gapless.query.condition import known_column
 from gapless.text import listing, plural, repeated
@@ -98,12 +102,27 @@ def readable(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PendingRelease:
-    """The one release that answers a question: what each row adds, the sealed sums, and a note on gaps."""
+    """The one release that answers a question.
+
+    Attributes:
+        asked: the question.
+        value: the sealed sums.
+        unit: what a row or a person adds at most, in steps of the sums.
+        notes: on gaps, and on what counts.
+        weights: of classes of persons, whose sums are beside each other in each group.
+    """
 
     asked: CompiledQuestion
-    contribution: RowContribution
     value: Private[Integers, L1]
-    gap_note: str
+    unit: int
+    notes: tuple[str, ...]
+    weights: tuple[float, ...] = (1.0,)
+
+    def estimates(self, sums: Integers, mechanism: DiscreteLaplace | DiscreteGaussian) -> tuple[Estimate, ...]:
+        """The estimates from the released sums."""
+        by_class = sums.reshape(-1, len(self.weights), self.asked.estimand.width)
+        totals = np.tensordot(by_class, self.weights, axes=(1, 0)) if len(self.weights) > 1 else sums
+        return self.asked.estimates(totals, self.unit, Noise.of(mechanism, self.unit).of_sum(self.weights))
 
 
 class SingleRelease:
@@ -130,15 +149,56 @@ class Drop(SingleRelease):
     """
 
     def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
-        """The sums of what each row adds."""
-        rows = rows_for(table, asked)
-        return PendingRelease(
-            asked, asked.contribution, plain_sum(rows, asked.contribution), dropped_rows_note(asked, table)
-        )
+        """The sums of what each row adds, or of the means of what the rows of each person add."""
+        rows, question = rows_for(table, asked), asked.question
+        notes = dropped_rows_note(asked, table), weight_note(asked, table)
+        if not question.needs_persons:
+            return PendingRelease(asked, plain_sum(rows, asked.contribution), asked.contribution.unit, notes)
+        weights = _class_weights(asked)
+        _check_is_normal(asked, table.ledger.budget.order)
+        value = person_sum(rows, asked.contribution, classes=len(weights) if question.row_classes else None)
+        return PendingRelease(asked, value, _person_unit(asked), notes, weights)
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The expected noise, from public facts only."""
-        return preview_sums(asked, asked.contribution, plain_sum_distance(asked.contribution, per_person), loss, rows)
+        if not asked.question.needs_persons:
+            distance = plain_sum_distance(asked.contribution, per_person)
+            return preview_sums(asked, asked.contribution.unit, distance, loss, rows)
+        _check_is_normal(asked, loss.order)
+        distance = person_sum_distance(asked.contribution)
+        return preview_sums(asked, _person_unit(asked), distance, loss, rows, _class_weights(asked))
+
+
+def _person_unit(asked: CompiledQuestion) -> int:
+    """What a person adds at most, in steps of the sums."""
+    return asked.contribution.unit * steps_of_person(asked.contribution)
+
+
+def _class_weights(asked: CompiledQuestion) -> tuple[float, ...]:
+    """The weights of the classes of persons in the sums."""
+    return (1.0,) if asked.question.row_classes is None else asked.question.row_classes.weights
+
+
+def _check_is_normal(asked: CompiledQuestion, order: float) -> None:
+    """Refuse a weighted sum of Laplace noise, whose distribution is another one."""
+    if asked.question.row_classes is not None and order == PURE:
+        raise QuestionError(
+            f"{asked.text} adds up several noises, which needs normal noise, but the budget has δ = 0",
+            hint="ask per person or per row, or read the table with a budget with δ above 0",
+        )
+
+
+def weight_note(asked: CompiledQuestion, table: PrivateTable) -> str:
+    """A note on whether rows or persons count alike, where these differ."""
+    if not (asked.question.needs_persons and isinstance(table.protect, Persons)):
+        return table.protect.row_weight
+    name, classes = table.protect.name, asked.question.row_classes
+    if classes is None:
+        return f"per person: each {name} weighs 1, shared equally by its rows that count"
+    weights = (
+        f"a {name} weighs as many rows as it has, {classes.weights[-1]:.3g} if it has {len(classes.weights)} or more"
+    )
+    return f"per row, of all rows in the data: {weights}; intervals do not cover that these weights are estimates"
 
 
 def dropped_rows_note(asked: CompiledQuestion, table: PrivateTable) -> str:
@@ -156,22 +216,30 @@ def release_sums(questions: Sequence[PendingRelease], table: PrivateTable, grant
     return [
         Answer(
             sums.asked.text,
-            sums.asked.estimates(answer.value, sums.contribution.unit, Noise.of(noise, sums.contribution.unit)),
-            as_sentence(sums.gap_note, sums.asked.caveat),
+            estimates,
+            "\n".join(
+                filter(None, [as_sentence(*sums.notes, sums.asked.caveat), sums.asked.question.advice(estimates)])
+            ),
             promise,
             (answer.entry,),
             INTERVAL_NOTE,
             sums.asked.question.levels(table.schema),
         )
         for sums, noise, answer in zip(questions, noises, released, strict=True)
+        for estimates in [sums.estimates(answer.value, noise)]
     ]
 
 
 def preview_sums(
-    asked: CompiledQuestion, contribution: RowContribution, distance: L1, loss: Loss, rows: int | None
+    asked: CompiledQuestion,
+    unit: int,
+    distance: L1,
+    loss: Loss,
+    rows: int | None,
+    weights: tuple[float, ...] = (1.0,),
 ) -> Preview:
-    """The expected noise of a vector of sums."""
-    estimand, noise = asked.estimand, Noise.of(for_counts(loss, distance), contribution.unit)
+    """The expected noise of a vector of sums, of which a row or a person adds at most `unit` steps."""
+    estimand, noise = asked.estimand, Noise.of(for_counts(loss, distance), unit).of_sum(weights)
     std, limit = noise.std * estimand.std_factor, estimand.noise_limit(noise)
     rows = rows if estimand.is_ratio else None
     if rows is not None:
@@ -184,9 +252,10 @@ def noise_target(asked: CompiledQuestion, rows: int | None) -> str:
     """The quantity with the noise, for `Preview.of`."""
     if not asked.estimand.is_ratio:
         return "the answer"
+    counted = "person" if asked.question.per_person else "row"
     if rows is None:
-        return "the answer times the number of rows behind it"
-    return f"an answer about {plural(rows, 'row')}"
+        return f"the answer times the number of {counted}s behind it"
+    return f"an answer about {plural(rows, counted)}"
 
 
 def as_sentence(*clauses: str) -> str:

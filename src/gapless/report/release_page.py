@@ -62,6 +62,7 @@ def _verdict(model: FittedModel, judged: Usability, many: int, shown: int) -> Ht
         f"About {plural(max(0, round(model.total)), 'private row')}, {plural(many, 'synthetic row')}{first}, method "
         f"{model.method}. Judged from released values alone: by the noise in them, not by a look at the table."
     )
+    weight = model.facts.guarantee.protect.row_weight
     parts = [
         tag("div", tag("b", USES[grade]), tag("ul", *(tag("li", use) for use in uses)), class_=grade)
         for grade, uses in judged.uses
@@ -72,6 +73,7 @@ def _verdict(model: FittedModel, judged: Usability, many: int, shown: int) -> Ht
         tag("h2", name),
         tag("p", tag("strong", sentence)),
         tag("p", sizes, class_="soft"),
+        tag("p", f"All numbers are {weight}.", class_="soft") if weight else Html(""),
         tag("div", *parts, class_="grades"),
         tag("ul", *(tag("li", reason) for reason in judged.reasons), class_="reasons"),
         class_=f"verdict {_CLASSES[judged.verdict]}",

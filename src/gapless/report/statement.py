@@ -20,10 +20,10 @@ from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.data.table import is_text_in_parquet
 from gapless.errors import QuestionError
 from gapless.privacy import Ledger, Loss
-from gapless.privacy.budget import PURE
+from gapless.privacy.budget import PURE, Persons, Unit
 from gapless.privacy.ledger import Coverage
 from gapless.privacy.ledger_file import Entry
-from gapless.privacy.promise import factor, pricing_note
+from gapless.privacy.promise import BELIEVED, factor, pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.query import Count, Mean, Proportion
 from gapless.schema import Boolean, Column, Integer, Number, Schema
@@ -72,7 +72,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         "## In plain words",
         "",
         "The rows in this release are synthetic. The release would be almost the same with or without "
-        f"{ledger.protect} of any one person in the original table. The probability of any conclusion from it changes "
+        f"{with_person(guarantee.protect)} in the original table. The probability of any conclusion from it changes "
         f"by a factor of at most e^ε = {factor(guarantee.epsilon)}"
         + (f", plus at most δ = {guarantee.delta:g}." if guarantee.delta else "."),
         "",
@@ -88,20 +88,49 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         + ".",
         *(f"- {markdown(line[0].upper() + line[1:])}." for line in model.constraints()),
         "- Report: report.html says what the rows are usable for. It was made from released values alone, for free.",
-        f"- Rows in this release: {many}. By default this is the model's noisy estimate of the number of rows.",
+        f"- Rows in this release: {many}. By default this is the model's noisy estimate of the number of "
+        f"{'kept ' * isinstance(guarantee.protect, Persons)}rows.",
         "",
         *recorded(ledger, "ledger.json"),
     )
 
 
+def with_person(unit: Unit) -> str:
+    """Return whose rows may be there or not."""
+    return f"any one {markdown(unit.name)}" if isinstance(unit, Persons) else f"{unit} of any one person"
+
+
+def unit_of_privacy(unit: Unit) -> str:
+    """Return whom the guarantee protects, and whether their number of rows was checked."""
+    if isinstance(unit, Persons):
+        return (
+            f"each {unit.name}, with all its rows, added or removed. At most {unit.at_most} of them were kept, by a "
+            "secret key, before anything was counted. (The number of rows and persons is private too.)"
+        )
+    believed = f" {BELIEVED}." if unit.at_most > 1 else ""
+    return f"{unit}, added or removed (the number of rows is private too).{believed}"
+
+
+def about_persons(unit: Unit) -> Iterator[str]:
+    """Yield what else holds if persons are protected."""
+    if isinstance(unit, Persons):
+        yield f"Never counted or released: the id ({', '.join(unit.id)}). Protected too: how many rows a person has."
+        yield (
+            "Gaps lower no figure: a row with a gap may take the place of another among those that are kept, so every "
+            "release counts as reading every row."
+        )
+
+
 def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
     """Yield the weaknesses of a ledger's guarantee, and what it protects."""
+    unit = ledger.guarantee().protect
     for caution in ledger.cautions(expected_rows=schema.expected_rows):
         yield from (f"**Warning: {caution}**", "")
     yield from (
         "## What is protected, and what is not",
         "",
-        f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
+        f"- Unit of privacy: {markdown(unit_of_privacy(unit))}",
+        *(f"- {markdown(line)}" for line in about_persons(unit)),
         "- Protected: every cell of those rows, and which of their cells are missing.",
         "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the table, "
         "the method and its settings, and facts about the population that hold whether or not a person took part.",
@@ -218,6 +247,8 @@ def _as_written(column: Column, formulas: FormulaEscapes) -> Iterator[str]:
     for key in ("spelling", "format"):
         if spelled := getattr(column, key, None):
             yield f"- {key} in text files: {code(spelled if isinstance(spelled, str) else ', '.join(spelled))}"
+    if column.per_person:
+        yield "- the same in all rows of a person"
     if column.not_applicable is not None:
         as_text = "; in synthetic.parquet the column is text, since null is a gap" * is_text_in_parquet(column)
         yield f"- not applicable: {_code(column.not_applicable)}{as_text}"

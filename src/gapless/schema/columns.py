@@ -90,6 +90,7 @@ class Column:
     missing: tuple[MissingCode, ...] = field(default=(), kw_only=True)
     outside: Outside | None = field(default=None, kw_only=True)
     description: str = field(default="", kw_only=True)
+    per_person: bool = field(default=False, kw_only=True)  # the same in all rows of a person, such as the year of birth
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -98,6 +99,9 @@ class Column:
         if not isinstance(self.description, str):
             wrong = f"has a description that is not a text: {self.description!r}"
             raise self._error(wrong, hint='write description = "in years"')
+        if not isinstance(self.per_person, bool):
+            wrong = f"has per_person = {self.per_person!r}, but it must be true or false"
+            raise self._error(wrong, hint="write per_person = true")
         if not isinstance(self.missing, list | tuple):
             wrong = f"has missing codes that are not a list but a {type(self.missing).__name__}"
             raise self._error(wrong, hint='write missing = ["", "NA"]')

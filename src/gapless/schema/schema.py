@@ -21,9 +21,9 @@ _CLASSES: tuple[type[Column], ...] = (Categorical, Ordinal, Integer, Number, Boo
 KINDS = {column.kind: column for column in _CLASSES}
 _NUMBER_KEYS = ("decimal", "thousands")  # of the table, or of a column of numbers
 FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas")
-_TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
+_TABLE_KEYS = ("name", "description", "person", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
 SEPARATORS = (",", ";", "\t", "|")
-_COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
+_COLUMN_KEYS = ("may_be_missing", "missing", "outside", "per_person", "description")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
 LONGEST_RULE = 10_000  # characters
 _RULE = "write [[constraint]] in double brackets, and below it not = \"t1.age < 15 and t1.married == 'yes'\""
@@ -82,7 +82,7 @@ class Schema:
     name: str
     columns: Sequence[Column]  # kept as tuples; a difference is in the place of the column that follows from it
     description: str = ""
-    rows_per_person: int = 1
+    rows_per_person: int | None = None  # 1 without an id of persons; with one it must be chosen before a release
     ignore: Sequence[str] = ()
     constraints: Sequence[Constraint] = ()
     unchecked: bool = False  # a draft, whose facts were read from the data: nothing is released under it
@@ -90,6 +90,7 @@ class Schema:
     separator: str | None = None  # of text files other than .tsv; None is a comma
     encoding: str | None = None  # of text files; None is UTF-8
     escape_formulas: bool = True  # put an apostrophe before text cells that a spreadsheet would run
+    person: Sequence[str] | str = ()  # the columns with the id of the person whom a row is about; never counted
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -103,6 +104,8 @@ class Schema:
             ("constraints", Constraint, _RULE),
         ):
             object.__setattr__(self, key, _list_of(kind, getattr(self, key), key, hint))
+        person = (self.person,) if isinstance(self.person, str) else self.person
+        object.__setattr__(self, "person", _list_of(str, person, "person", 'write person = "patient"'))
         if not self.columns:
             raise SchemaError("the schema has no columns", hint=_COLUMN)
         declared = self._declared_names
@@ -111,13 +114,28 @@ class Schema:
         if both := sorted(set(declared) & set(self.ignore)):
             hint = f"remove its name from ignore, or remove [column.{toml.key(both[0])}]"
             raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint=hint)
+        self._check_person(declared)
         object.__setattr__(self, "columns", resolve(self.columns))
-        rows = whole("rows_per_person", self.rows_per_person, error=SchemaError, least=1, most=LARGEST_WHOLE)
-        object.__setattr__(self, "rows_per_person", rows)
+        if self.rows_per_person is not None or not self.person:
+            stated = 1 if self.rows_per_person is None else self.rows_per_person
+            rows = whole("rows_per_person", stated, error=SchemaError, least=1, most=LARGEST_WHOLE)
+            object.__setattr__(self, "rows_per_person", rows)
         if self.expected_rows is not None:
             rows = whole("expected_rows", self.expected_rows, error=SchemaError, least=1, most=LARGEST_WHOLE)
             object.__setattr__(self, "expected_rows", rows)
         self._check_file_keys()
+
+    def _check_person(self, declared: Sequence[str]) -> None:
+        """Refuse an id that is also a column: it would be counted and released."""
+        if not all(self.person) or repeated(self.person):
+            wrong = f"person must name different columns, got {list(self.person)!r}"
+            raise SchemaError(wrong, hint='write person = "patient", or remove the line')
+        if both := sorted(set(self.person) & set(declared)):
+            hint = f"remove [column.{toml.key(both[0])}]: the id of a person is never released"
+            raise SchemaError(f"the column {both[0]!r} is declared, and is the id of a person", hint=hint)
+        if both := sorted(set(self.person) & set(self.ignore)):
+            hint = f"remove {both[0]!r} from ignore: the id is read, but never released"
+            raise SchemaError(f"the column {both[0]!r} is ignored, and is the id of a person", hint=hint)
 
     def _check_file_keys(self) -> None:
         for key, removal in (("unchecked", " once the schema is checked"), ("escape_formulas", ", or write false")):
@@ -230,7 +248,7 @@ class Schema:
         known = {column.name for column in chosen}
         lone = [column for column in chosen if (found := difference_of(column)) and found.subtrahend not in known]
         columns = tuple(without_minuend(column) if column in lone else column for column in chosen)
-        return replace(self, columns=columns, ignore=(), constraints=())
+        return replace(self, columns=columns, person=(), ignore=(), constraints=())
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
@@ -262,10 +280,12 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """The content of the TOML file, defaults left out."""
         table = {
-            field.name: list(value) if field.name == "ignore" else value
+            field.name: _written(field.name, value)
             for field in fields(self)
             if field.name in _TABLE_KEYS and (value := getattr(self, field.name)) != field.default
         }
+        if not self.person and self.rows_per_person == 1:
+            del table["rows_per_person"]
         declared = [column for kept in self.columns for column in dict.fromkeys((file_column(kept), kept))]
         content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in declared}}
         numbers = [content["column"][column.name] for column in declared if isinstance(column, NumericColumn)]
@@ -292,6 +312,13 @@ class Schema:
     def write(self, path: str | Path) -> None:
         """Write the schema to a TOML file."""
         toml.write(Path(path), self.to_toml())
+
+
+def _written(key: str, value: Any) -> Any:
+    """A key of the table as TOML; an id of one column is its name."""
+    if key == "person":
+        return value[0] if len(value) == 1 else list(value)
+    return list(value) if key == "ignore" else value
 
 
 def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:

@@ -10,8 +10,8 @@ from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.model.marginal import LEAST_NOISE
-from gapless.privacy import L1, Loss, Rows, Spend, for_counts
-from gapless.privacy.budget import PURE
+from gapless.privacy import L1, Loss, Spend, for_counts
+from gapless.privacy.budget import PURE, Unit
 from gapless.privacy.promise import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
@@ -66,7 +66,7 @@ class Auto(Synthesizer):
         settings = {REASON: why} | dict(model.facts.settings)
         return replace(model, facts=replace(model.facts, settings=settings))
 
-    def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Synthesizer, str]:
+    def choose(self, schema: Schema, loss: Loss, protect: Unit) -> tuple[Synthesizer, str]:
         """Return the method and the reason; a function of the arguments only."""
         columns = len(schema.columns)
         if columns < 2:
@@ -98,7 +98,7 @@ class Auto(Synthesizer):
         return AIM(missing=self.missing), f"{facts}: {why}, so AIM selects pairs"
 
 
-def signal(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float) -> float:
+def signal(sizes: Sequence[int], loss: Loss, protect: Unit, rows: float) -> float:
     r"""Return the signal-to-noise ratio of all m pairs if the loss is split equally among them.
 
     .. math:: \sqrt m \, \frac{\text{rows in a cell of a pair, on average}}{\text{noise\_std of a pair}}

@@ -31,7 +31,7 @@ from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
-from gapless.privacy import Guarantee, Rows
+from gapless.privacy import Guarantee, Persons, Rows
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.adversarial.generative import Critic, GappedGenerator, GeneratorModel
@@ -97,7 +97,8 @@ class Facts:
             and all(is_number(value) for pair in shares.values() for value in pair)
         ):
             raise ValueError("facts of a model must be texts and numbers")
-        promise["protect"] = Rows(**promise["protect"])
+        protect = promise["protect"]
+        promise["protect"] = (Persons if "id" in protect else Rows)(**protect)
         if promise["epsilon"] is None:
             promise["epsilon"] = math.inf
         return cls(

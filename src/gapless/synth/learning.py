@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.cutting import MOST_SINGLE_CELL_BINS, cut_schema
-from gapless.privacy import L1, Loss, Rows, for_counts
+from gapless.privacy import L1, Loss, for_counts
+from gapless.privacy.budget import Unit
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.within_bins import interpolate, shrunk
@@ -73,7 +74,7 @@ def with_most_bins(schema: Schema) -> Schema:
     return cut_schema(schema, {}, MOST_BINS)
 
 
-def bins_for(rows: float, loss: Loss, protect: Rows, columns: int) -> int:
+def bins_for(rows: float, loss: Loss, protect: Unit, columns: int) -> int:
     """Return the number of bins that leaves a cell of a pair `ROWS_PER_NOISE` rows per noise standard deviation.
 
     The noise is that of all pairs of columns measured with equal shares of the loss.

@@ -14,7 +14,9 @@ import polars as pl
 from scipy import stats
 
 from gapless.data import PrivateTable, read
-from gapless.privacy import Budget, Rows
+from gapless.data.io.reading import unit_of
+from gapless.privacy import Budget
+from gapless.privacy.budget import Unit
 from gapless.schema import Categorical, MissingCode, Schema
 
 Row = tuple[str | None, ...]
@@ -36,16 +38,20 @@ def private(
     folder: Path,
     *,
     budget: Budget | None = None,
-    protect: Rows | None = None,
+    protect: Unit | None = None,
 ) -> PrivateTable:
-    """Return a sealed table of these rows with a separate ledger in `folder`."""
+    """Return a sealed table of these rows with a separate ledger in `folder`.
+
+    If the schema names the id of a person, a row begins with it.
+    """
     if not isinstance(rows, pl.DataFrame):
-        rows = pl.DataFrame(list(rows), schema=dict.fromkeys(schema.file_names, pl.String), orient="row")
+        names = (*schema.person, *schema.file_names)
+        rows = pl.DataFrame(list(rows), schema=dict.fromkeys(names, pl.String), orient="row")
     number = len(list(folder.glob("*.ledger")))
     return read(
         rows,
         schema,
-        protect=protect or Rows(1),
+        protect=protect or unit_of(schema),
         ledger=folder / f"{number}.ledger",
         budget=budget or Budget(1.0, 1e-6),
     )

@@ -17,12 +17,15 @@ from gapless.cli.hints import ARGUMENTS, CALLS, OPTIONS, TREATMENTS, to_cli_hint
 from gapless.data import neighbors, sums, training
 from gapless.errors import Argument, Call, Hint, Variable
 from gapless.model.marginal import Measurement
+from gapless.privacy.budget import unit_call
 from gapless.privacy.smooth import SmoothCauchy
 from gapless.synth.fitted import FittedModel
 from helpers.package_sources import sources
 
-QUESTIONS = ("count", "sum", "mean", "proportion", "variance", "median", "quantile", "ols")  # as questions are written
-KEYS = ("may_be_missing", "rows_per_person", "expected_rows")  # of a schema file
+QUESTIONS = (  # as questions are written
+    *("count", "sum", "mean", "proportion", "variance", "median", "quantile", "ols", "rows_per_person"),
+)
+KEYS = ("may_be_missing", "rows_per_person", "per_person", "expected_rows")  # of a schema file
 PACKAGES = (gl, gl.evaluate, gl.missing, gl.query, gl.synth, gl.weights)
 CLASSES = [
     name
@@ -101,15 +104,19 @@ privacy.assumptions: pass columns="independent", or pass columns="dependent"
 privacy.assumptions: pass failure=0.0 for public rates, or use gapless.missing.gap_rates(table), which estimates rates
 privacy.budget: use losses from one ledger, such as people.ledger.share("10%")
 privacy.budget: use people.ledger.share("10%"), which is a Loss
+privacy.budget: pass Persons(id="patient_id", at_most=3)
 privacy.budget: pass Rows(1), or the largest number of rows that one person has
 privacy.sgd: pass numbers="?"
 privacy.smooth: pass exponent=2.25
 privacy.teachers: pass teachers="?" and the shape of the program's answers
+privacy.ledger_file: leave out ground_truth=
 query.ask: pass Schema.read("people.toml")
 query.ask: pass a list, such as [Count(), Mean("income")]
 query.hot_deck: pass columns=["income"]
 query.questions: pass the lower and the upper bound, such as bounds=(0, 100)
+query.questions: leave all_rows= out
 query.questions: pass by="sex", or leave by= out
+query.row_classes: ask gapless.query.RowsPerPerson(20) first, and pass its answer
 schema.schema: use Schema.with_columns(…) of the table's schema; change only bins, or edges at borders of cells
 synth.fitted: read the table with gapless.Table.read(data, model.schema)
 synth.marginal.aim: pass workload={("age", "sex"): 1.0}
@@ -329,6 +336,16 @@ def test_the_tables_of_the_command_line_are_about_arguments_and_calls_that_there
             Hint("keep ", Argument("protect", Call("Rows", 3))),
             "keep protect=Rows(3)",
             "keep rows_per_person = 3 in the schema",
+        ),
+        (
+            Hint("keep ", Argument("protect", unit_call(gl.Persons("name", 3)))),
+            'keep protect=Persons(id="name", at_most=3)',
+            'keep person = "name" and rows_per_person = 3 in the schema',
+        ),
+        (
+            Hint("keep ", Argument("protect", unit_call(gl.Persons(["house", "number"], 1)))),
+            'keep protect=Persons(id=["house", "number"], at_most=1)',
+            'keep person = ["house", "number"] and rows_per_person = 1 in the schema',
         ),
         (
             Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as-observed")),

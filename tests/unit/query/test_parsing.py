@@ -49,7 +49,7 @@ BAD_TEXTS = {
     "mean(age, a, b)": "a bound must be a number, got 'a'",
     "mean(age) where": "expected a condition",
     "mean(age) by": "expected a column",
-    "mean(age) sex": "expected 'where', 'by' or the end",
+    "mean(age) sex": "expected 'per person', 'where', 'by' or the end",
     "mean(age) by sex where age < 20": "before 'by', found 'where'\n  Try: write mean(age) where age < 20 by sex",
     "How many people are there?": "Try: write one of count(), proportion(CONDITION)",
     "how many": "Try: write one of count(), proportion(CONDITION)",

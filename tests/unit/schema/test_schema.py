@@ -43,6 +43,19 @@ MALFORMED = {
         "ignore must be a list, got a str",
         'ignore = ["id"]',
     ),
+    "person without a name": (HEAD + 'person=""\n[column.x]\nkind="boolean"', "person must name", "person = "),
+    "person is a number": (HEAD + 'person=5\n[column.x]\nkind="boolean"', "person must be a list", "person = "),
+    "person twice": (HEAD + 'person=["a","a"]\n[column.x]\nkind="boolean"', "different columns", "person = "),
+    "person declared": (
+        HEAD + 'person="x"\n[column.x]\nkind="boolean"',
+        "the column 'x' is declared, and is the id of a person",
+        "remove [column.x]",
+    ),
+    "person ignored": (
+        HEAD + 'person="a"\nignore=["a"]\n[column.x]\nkind="boolean"',
+        "the column 'a' is ignored, and is the id of a person",
+        "remove 'a' from ignore",
+    ),
     "ignored and declared": (
         HEAD + 'ignore=["x"]\n[column.x]\nkind="boolean"',
         "the column 'x' is declared and ignored",

@@ -15,14 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from gapless.data.engines.memory import Batch, Memory, View, count_marginals
+from gapless.data.engines.memory import Batch, Memory, PersonMemory, View, count_marginals
 from gapless.data.io import source
 from gapless.data.io.encode import check_frames, check_names, encoder_of
+from gapless.data.io.kept_persons import KeptPersons, keep_persons
+from gapless.data.io.persons import PersonNumbers, RowLimit, encode_ids
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
@@ -30,6 +33,7 @@ from gapless.text import listing
 from gapless.types import Codes, Integers
 
 ROWS = 1 << 17  # of a batch
+_READ_AGAIN = "put the files back as they were, or read the table again; what was released stays paid"
 MEMORY = "1GB"  # that DuckDB may take
 
 
@@ -92,8 +96,7 @@ class Files:
         gone = [path for path in self.stamps if path not in now and not path.exists()]
         other = [path for path in now if now[path] != self.stamps.get(path)]
         which = f"{gone[0]} is gone" if gone else f"{other[0]} is new or changed" if other else f"{self.data} changed"
-        hint = "put the files back as they were, or read the table again; what was released stays paid"
-        raise ReadError(f"{which} since the table was read: releases would be of two tables", hint=hint)
+        raise ReadError(f"{which} since the table was read: releases would be of two tables", hint=_READ_AGAIN)
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, some at a time, with these columns or all; at least one frame for each file."""
@@ -109,6 +112,53 @@ class Files:
                 for frame in found:
                     names = frame.columns if columns is None else columns
                     yield pl.DataFrame({name: source.clip_dates(frame[name]) for name in names})
+
+    def codes(self, places: Sequence[int], rows: NDArray[np.bool_] | None) -> Iterator[dict[int, Codes]]:
+        """The codes of these columns of the schema, some rows at a time: of all rows, or of those that are true.
+
+        `rows` are in the order of the files, which every pass keeps.
+        """
+        encoders = {place: encoder_of(self.schema.columns[place], self.schema) for place in places}
+        names = dict.fromkeys(name for encoder in encoders.values() for name in encoder.names)
+        start = 0
+        for frame in self.frames([*names]):
+            chosen = frame if rows is None else frame.filter(pl.Series(rows[start : start + frame.height]))
+            start += frame.height
+            found = {}
+            for place, encoder in encoders.items():
+                found[place], wrong = encoder.codes(chosen)
+                for error in wrong.values():
+                    raise error
+            yield found
+        if rows is not None and start != len(rows):
+            raise ReadError(f"{self.data} has another number of rows than at reading", hint=_READ_AGAIN)
+
+    @source.redact_cells
+    def check_id(self, names: Sequence[str]) -> None:
+        """Refuse files without these columns, or with a type that is no id, by their headers alone."""
+        for path in self.stamps:
+            with source.file_errors(path):
+                if path.name.lower().endswith(source.PARQUET_ENDINGS):
+                    header = source.scan_parquet(path).head(0).collect()
+                else:
+                    separator = source.separator_of(path, self.schema.separator)
+                    first = next(source.text_frames(path, self.encoding, separator, for_holder=False))
+                    header = FormulaEscapes(self.schema).unescape(first.head(0))
+                encode_ids(header, names)
+
+    @source.redact_cells
+    def kept_persons(self, limit: RowLimit) -> KeptPersons:
+        """Which rows are kept, in the order of the files: a pass that numbers the persons, and one for each group."""
+        numbering = PersonNumbers(limit.id)
+        persons = np.concatenate([numbering.numbers(frame) for frame in self.frames(limit.id)])
+
+        def codes_of(chosen: NDArray[np.bool_], places: Sequence[int]) -> list[Codes]:
+            parts = [tuple(found.values()) for found in self.codes(places, chosen)]
+            return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+        kept = keep_persons(persons, numbering.ids, limit, self.schema, codes_of)
+        self.check_unchanged()
+        return kept
 
     @source.redact_cells
     def check(self) -> int:
@@ -127,14 +177,27 @@ class Disk(View):
     """A view of rows in files."""
 
     files: Files
-    rows: int  # in the files
+    rows: int  # in the files, or how many of them are kept
 
     @classmethod
-    def at(cls, data: str | Path, schema: Schema, *, encoding: str | None, by_duckdb: bool = False) -> Disk:
-        """All rows of these files, after a first pass that checks their cells."""
+    def at(
+        cls,
+        data: str | Path,
+        schema: Schema,
+        *,
+        encoding: str | None,
+        by_duckdb: bool = False,
+        limit: RowLimit | None = None,
+    ) -> Disk:
+        """The rows of these files, after a first pass that checks their cells; with a limit those that are kept."""
         files = Files.at(data, schema, encoding=encoding, by_duckdb=by_duckdb)
-        width = len(schema.columns)
-        return cls(tuple(range(width)), (None,) * width, {}, files, files.check())
+        if limit is not None:  # first: checking the cells may take hours
+            files.check_id(limit.id)
+        width, rows = len(schema.columns), files.check()
+        if limit is None:
+            return cls(tuple(range(width)), (None,) * width, {}, files, rows)
+        kept = files.kept_persons(limit)
+        return PersonDisk(tuple(range(width)), (None,) * width, {}, files, len(kept.persons), kept)
 
     def count(
         self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], counted_below: Sequence[int]
@@ -159,28 +222,56 @@ class Disk(View):
         if failure is not None:
             raise failure from None
 
-    def _batches(self) -> Iterator[Batch]:
-        schema = self.files.schema
+    def _batches(self) -> Iterator[Memory]:
         needed = sorted({*self.columns, *self.kept_codes}) or [0]
-        encoders = {place: encoder_of(schema.columns[place], schema) for place in needed}
-        names = dict.fromkeys(name for encoder in encoders.values() for name in encoder.names)
-        for frame in self.files.frames([*names]):
-            found = {}
-            for place, encoder in encoders.items():
-                found[place], wrong = encoder.codes(frame)
-                for error in wrong.values():
-                    raise error
-            for start in range(0, max(1, frame.height), ROWS):
-                yield self._batch({place: codes[start : start + ROWS] for place, codes in found.items()})
+        for rows in self._read(needed):
+            yield self._view(rows, needed)
 
-    def _batch(self, found: Mapping[int, Codes]) -> Batch:
-        """The view of some rows of the files, given the codes of all columns that it needs."""
-        places = {place: column for column, place in enumerate(found)}
-        rows = Memory(tuple(found.values()), len(next(iter(found.values()))))
+    def _read(self, places: Sequence[int]) -> Iterator[Memory]:
+        """These columns of all rows, before they are mapped."""
+        for found in self.files.codes(places, None):
+            for start in range(0, max(1, len(found[places[0]])), ROWS):
+                codes = tuple(found[place][start : start + ROWS] for place in places)
+                yield Memory(codes, len(codes[0]))
+
+    def _view(self, rows: Memory, read: Sequence[int]) -> Memory:
+        """The view of some rows of the files, given the columns that were read."""
+        places = {place: column for column, place in enumerate(read)}
         masks = {places[place]: mask for place, mask in self.kept_codes.items()}
         kept = rows.keep(masks) if masks else rows
         shown = kept.select([places[place] for place in self.columns])
         return shown.recode({column: codes for column, codes in enumerate(self.maps) if codes is not None})
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PersonDisk(Disk):
+    """A view of those rows in files that are kept of persons."""
+
+    kept: KeptPersons
+
+    def person_batches(self, columns: Sequence[int]) -> Iterator[PersonMemory]:
+        """Make a pass over the files, as `batches` does."""
+        return cast("Iterator[PersonMemory]", self.batches(columns))
+
+    def rows_of_persons(self) -> Integers:
+        """The numbers of rows in the files."""
+        return self.kept.rows_of
+
+    def _read(self, places: Sequence[int]) -> Iterator[PersonMemory]:
+        """These columns of the rows that are kept, and their persons."""
+        first, constants = 0, self.kept.constants
+        for found in self.files.codes(places, self.kept.is_kept):
+            rows = len(found[places[0]])
+            codes = {
+                place: constants[place][first : first + rows] if place in constants else found[place]
+                for place in places
+            }
+            persons = self.kept.persons[first : first + rows]
+            for start in range(0, max(1, rows), ROWS):
+                part = slice(start, start + ROWS)
+                columns = tuple(column[part] for column in codes.values())
+                yield PersonMemory(columns, len(columns[0]), persons[part], self.kept.rows_of)
+            first += rows
 
 
 def _duckdb() -> Any:
@@ -206,7 +297,9 @@ def _duckdb_name(path: Path, connection: Any) -> str:
 
 def _duckdb_frames(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     """Read columns of a Parquet file with DuckDB, some rows at a time; with polars if DuckDB changes a type."""
-    connection = _duckdb().connect(config={"memory_limit": MEMORY, "arrow_large_buffer_size": "true"})
+    # Rows come in the order of the file: those that are kept are known by their place.
+    settings = {"memory_limit": MEMORY, "arrow_large_buffer_size": "true", "preserve_insertion_order": "true"}
+    connection = _duckdb().connect(config=settings)
     try:
         types = source.scan_parquet(path).collect_schema()
         table = connection.read_parquet(_duckdb_name(path, connection), hive_partitioning=False)

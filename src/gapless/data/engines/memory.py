@@ -211,23 +211,26 @@ class Memory(Batch):
         """Count in one pass, by blocks of columns that cover the marginals."""
         return count_marginals(self.batches, self.rows, marginals, sizes, counted_below)
 
-    def select(self, columns: Sequence[int]) -> Memory:
+    def select(self, columns: Sequence[int]) -> Self:
         """The arrays of these columns."""
-        return Memory(tuple(self.columns[column] for column in columns), self.rows)
+        return replace(self, columns=tuple(self.columns[column] for column in columns))
 
-    def recode(self, codes: Mapping[int, Integers]) -> Memory:
+    def recode(self, codes: Mapping[int, Integers]) -> Self:
         """Look up the new code of each cell. New codes take one byte if they fit."""
         columns = list(self.columns)
         for column, new in codes.items():
             columns[column] = new.astype(np.min_scalar_type(new.max(initial=0)))[columns[column]]
-        return Memory(tuple(columns), self.rows)
+        return replace(self, columns=tuple(columns))
 
-    def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Memory:
+    def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Self:
         """The rows for which every mask is true."""
         kept = np.ones(self.rows, dtype=np.bool_)
         for column, mask in kept_codes.items():
             kept &= mask[self.columns[column]]
-        return Memory(tuple(codes[kept] for codes in self.columns), int(kept.sum()))
+        return self._only(kept)
+
+    def _only(self, kept: NDArray[np.bool_]) -> Self:
+        return replace(self, columns=tuple(codes[kept] for codes in self.columns), rows=int(kept.sum()))
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
         """Copy the sampled rows."""
@@ -244,6 +247,46 @@ class Memory(Batch):
     def all_rows(self) -> Batch:
         """Itself."""
         return self
+
+
+@runtime_checkable
+class KnowsPersons(Engine, Protocol):
+    """An engine that knows whose its rows are."""
+
+    def person_batches(self, columns: Sequence[int]) -> Iterator[PersonMemory]:
+        """Every row once, with these columns and its person, some rows at a time."""
+
+    def rows_of_persons(self) -> Integers:
+        """How many rows each person had before any was left out, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMemory(Memory):
+    """All rows as one batch, and whose they are.
+
+    Attributes:
+        persons: the number of the person of each row, from 0.
+        rows_of: how many rows each person had before any was left out, by number.
+    """
+
+    persons: NDArray[np.int32]
+    rows_of: Integers
+
+    def person_batches(self, columns: Sequence[int]) -> Iterator[PersonMemory]:
+        """Slices of the columns."""
+        chosen = tuple(self.columns[column] for column in columns)
+        for start in range(0, self.rows, ROWS):
+            part = slice(start, start + ROWS)
+            persons = self.persons[part]
+            yield PersonMemory(tuple(codes[part] for codes in chosen), len(persons), persons, self.rows_of)
+
+    def rows_of_persons(self) -> Integers:
+        """The numbers of rows."""
+        return self.rows_of
+
+    def _only(self, kept: NDArray[np.bool_]) -> Self:
+        columns = tuple(codes[kept] for codes in self.columns)
+        return replace(self, columns=columns, rows=int(kept.sum()), persons=self.persons[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

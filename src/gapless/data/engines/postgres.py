@@ -89,6 +89,12 @@ class PostgresDialect(Dialect):
     def look_up(self, text: str, codes: Mapping[str, int]) -> str:
         return f"(({self.literal(json.dumps(dict(codes), ensure_ascii=False))}::jsonb) ->> {text})::integer"
 
+    def bytes_of(self, text: str) -> str:
+        return f"CONVERT_TO({text}, 'UTF8')"
+
+    def sha256(self, first: str, second: str) -> str:
+        return f"SHA256({first} || {second})"
+
     def number(self, text: str) -> str:
         """A cast, which fails beyond the range of doubles. So texts of unusual length are checked before.
 
@@ -209,6 +215,12 @@ class PostgresSource:
     def table(self, names: Sequence[str]) -> str:
         """The query as a table expression with these column names."""
         return f"({self._query}\n) AS said({', '.join(names)})"
+
+    def secret(self, value: bytes) -> str:
+        """An expression for a secret: a setting of this transaction, sent as a parameter. COPY takes no parameters."""
+        set_it = "SELECT SET_CONFIG('gapless.secret', %s, true)"
+        _redact_errors(lambda: self._connection.execute(set_it, [value.hex()]), self._failed)
+        return "(SELECT DECODE(CURRENT_SETTING('gapless.secret'), 'hex'))"
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
         """The result of a query, sent as binary numbers. A savepoint keeps the snapshot if the query fails."""

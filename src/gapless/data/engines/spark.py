@@ -77,6 +77,12 @@ class SparkDialect(Dialect):
     def look_up(self, text: str, codes: Mapping[str, int]) -> str:
         return f"ELEMENT_AT(MAP({', '.join(f'{self.literal(key)}, {code}' for key, code in codes.items())}), {text})"
 
+    def bytes_of(self, text: str) -> str:
+        return f"CAST({text} AS BINARY)"
+
+    def sha256(self, first: str, second: str) -> str:
+        return f"UNHEX(SHA2({first} || {second}, 256))"
+
     def number(self, text: str) -> str:
         return f"TRY_CAST({text} AS DOUBLE)"
 
@@ -161,6 +167,14 @@ class SparkSource:
         """The name of the DataFrame. Its columns have these names already."""
         del names
         return self._name
+
+    def secret(self, value: bytes) -> str:
+        """An expression for a secret: the cell of a table that Spark's logs name without its content."""
+        name = f"{self._name}_secret"
+        frame = _redact_errors(lambda: self._session.createDataFrame([(bytearray(value),)], "secret BINARY"))
+        _redact_errors(lambda: frame.createOrReplaceTempView(name))
+        weakref.finalize(self, _forget, self._session, name)
+        return f"(SELECT secret FROM {name})"
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
         """The result of a query, all at once: there are few counts."""

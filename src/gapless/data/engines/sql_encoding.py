@@ -87,6 +87,12 @@ class Dialect(Protocol):
     def sub(self, text: str, pattern: str, by: str) -> str:
         r"""Replace the first match of a public pattern; \1 in `by` is its first group."""
 
+    def bytes_of(self, text: str) -> str:
+        """A text in UTF-8."""
+
+    def sha256(self, first: str, second: str) -> str:
+        """The SHA-256 of bytes and the bytes after them, as bytes."""
+
     def translate(self, text: str, letters: str, by: str) -> str:
         """Replace public characters one by one; those without a partner are removed."""
         return f"TRANSLATE({text}, {self.literal(letters)}, {self.literal(by)})"

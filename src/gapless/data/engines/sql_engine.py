@@ -25,7 +25,9 @@ from gapless.data.engines.sql_encoding import (
     encode_column,
     encode_difference,
 )
+from gapless.data.engines.sql_persons import PersonExpressions
 from gapless.data.io.encode import check_names
+from gapless.data.io.persons import RowLimit
 from gapless.errors import ReadError
 from gapless.schema import Schema
 from gapless.schema.difference import difference_of
@@ -55,6 +57,9 @@ class SqlSource(Protocol):
     def table(self, names: Sequence[str]) -> str:
         """A table expression of its rows, with these column names."""
 
+    def secret(self, value: bytes) -> str:
+        """An expression for a secret that its queries use: its value is in no query and in no log."""
+
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
         """The integers that a query of counts returns: arrays of rows by columns, some rows at a time."""
 
@@ -70,12 +75,13 @@ class SqlEncoding:
     codings: tuple[ColumnExpressions, ...]  # of the schema's columns in a file
     places: tuple[int, ...]  # of these columns in the source
     sizes: tuple[int, ...]  # how many codes each column of the schema has
-    rows: int  # when it was read
+    rows: int  # when it was read; with persons those that are kept
     differences: Mapping[int, DifferenceExpressions] = field(default_factory=dict)  # by position in the schema
+    persons: PersonExpressions | None = None
 
     @classmethod
-    def read(cls, source: SqlSource, schema: Schema) -> SqlEncoding:
-        """Check the header and all cells of a source, each encoded once, and count the rows.
+    def read(cls, source: SqlSource, schema: Schema, limit: RowLimit | None) -> SqlEncoding:
+        """Check the header and all cells of a source, each encoded once, and count the rows that are kept.
 
         Raises the errors of `encode.py`, for the first column that has one.
         """
@@ -84,6 +90,9 @@ class SqlEncoding:
             wrong = f"two columns have the same name {repeated(names)[0]!r}"
             raise ReadError(wrong, hint="give each column a different name")
         check_names(names, schema)
+        persons = None
+        if limit is not None:
+            persons = PersonExpressions.of(source.fields, limit, source.secret(limit.key), source.dialect)
         places = tuple(map(names.index, schema.file_names))
         codings = []
         for column, place in zip(schema.file_columns, places, strict=True):
@@ -107,13 +116,25 @@ class SqlEncoding:
         for column, code in zip(schema.columns, found, strict=True):
             if code < 0:
                 raise cell_error(column, code)
-        return replace(coded, rows=rows)
+        if persons is None:
+            return replace(coded, rows=rows)
+        kept = replace(coded, persons=persons)
+        ((rows,),) = np.concatenate(list(source.numbers(f"SELECT COUNT(*) FROM {kept.table([])}", 1))).tolist()
+        return replace(kept, rows=rows)
 
     def table(self, columns: Iterable[int]) -> str:
         """A table expression of the codes of these columns, called `c0`, `c1`, … by their position in the source.
 
         A difference has the place of its minuend.
         """
+        if self.persons is None:
+            return self._coded(columns)
+        codes = [f"c{place}" for place in self.places]
+        wanted = [codes[column] for column in sorted(set(columns))]
+        return self.persons.kept_rows(self._coded(range(len(codes))), codes, wanted)
+
+    def _coded(self, columns: Iterable[int]) -> str:
+        """The same of all rows, with the id of its person if only some rows of a person are kept."""
         wanted = set(columns)
         differences = {self.places[c]: steps for c, steps in self.differences.items() if c in wanted}
         wanted |= {steps.subtrahend for steps in differences.values()}
@@ -134,6 +155,13 @@ class SqlEncoding:
             if distances
             else [],
         }
+        if self.persons is not None:
+            texts = [f"i{place}" for place in range(len(self.persons.texts))]
+            levels["cleaned"] += [f"{text} AS {name}" for text, name in zip(self.persons.texts, texts, strict=True)]
+            levels["placed"] += texts if positions else []
+            levels["coded"].append(f"{self.persons.id_of(texts)} AS person")
+            levels["subtracted"] += ["person"] if distances else []
+            levels["differences"] += ["person"] if distances else []
         for name, expressions in levels.items():
             if expressions:
                 rows = f"(SELECT {', '.join(expressions)} FROM {rows}{self.source.dialect.fence}) AS {name}"
@@ -147,9 +175,9 @@ class SqlEngine(View):
     encoding: SqlEncoding
 
     @classmethod
-    def read(cls, source: SqlSource, schema: Schema) -> Self:
-        """All rows and columns of a source."""
-        coded = SqlEncoding.read(source, schema)
+    def read(cls, source: SqlSource, schema: Schema, limit: RowLimit | None = None) -> Self:
+        """All columns of a source, and all its rows or, with a limit, those that are kept."""
+        coded = SqlEncoding.read(source, schema, limit)
         width = len(coded.sizes)
         return cls(tuple(range(width)), (None,) * width, {}, coded)
 

@@ -22,6 +22,7 @@ import polars as pl
 from gapless import types
 from gapless.data.io.date_texts import parse_dates
 from gapless.data.io.encode import Encoder
+from gapless.data.io.ids import likeliest, looks_like_id
 from gapless.data.io.source import file_layout, is_plain, read_parts, redact_cells
 from gapless.errors import SchemaError
 from gapless.schema import toml
@@ -51,6 +52,7 @@ NEIGHBOURS, LEAST_MULTIPLES = 2, 3  # neighbours on either side, at most; multip
 _LAYOUT = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
 # Comments for the lines of a draft that follow from the data.
 _COMMENTS = {**dict.fromkeys(_FACTS, "read from the data"), **dict.fromkeys(_LAYOUT, "as the data are written")}
+PERSON_REMARK = "looks like the id of persons with several rows: add rows_per_person, the most rows kept of each"
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
 # release each must come from a codebook or from common knowledge. Then remove the line "unchecked = true".
@@ -73,6 +75,8 @@ class Draft:
         sections |= {("column", name): keys for name, keys in content["column"].items()}
         found = [(*section, key) for section, keys in sections.items() for key in keys if key in _COMMENTS]
         comments = {line: _COMMENTS[line[2]] for line in found}
+        if self.schema.person:
+            comments["table", "", "person"] = PERSON_REMARK
         for name, remark in self.remarks.items():
             key = "bounds" if "bounds" in content["column"][name] else "levels"
             comments["column", name, key] = f"{_COMMENTS[key]}; {remark}"
@@ -169,7 +173,12 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     columns: list[Column] = []
     left_out: dict[str, str] = {}
     remarks: dict[str, str] = {}
+    ids = _ids(seen.values())
+    person = (likeliest(ids.items()),) if ids else ()
+    left_out |= {id_: f"looks like an id of {plural(ids[id_], 'person')}" for id_ in ids if id_ not in person}
     for name_seen, observed in seen.items():
+        if name_seen in ids:
+            continue
         observed.settle(styles)
         column = observed.odd or _column(observed, max_levels)
         if isinstance(column, str):
@@ -187,8 +196,26 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
         remarks[later] = "; ".join(filter(None, [remarks.get(later), remark]))
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
-    schema = Schema(name, columns, ignore=tuple(left_out), unchecked=True, separator=separator, encoding=encoding)
+    schema = Schema(
+        name,
+        columns,
+        person=person,
+        ignore=tuple(left_out),
+        unchecked=True,
+        separator=separator,
+        encoding=encoding,
+    )
     return Draft(schema, left_out, remarks)
+
+
+def _ids(columns: Iterable[_ObservedColumn]) -> dict[str, int]:
+    """The columns that look like the id of persons with several rows, and the number of different ids."""
+    found: dict[str, int] = {}
+    for seen in columns:
+        ids = {text: rows for text, rows in seen.times.items() if text not in USUAL_CODES}
+        if not seen.odd and looks_like_id(seen.name, ids, sum(ids.values())):
+            found[seen.name] = len(ids)
+    return found
 
 
 def _styles(columns: Iterable[_ObservedColumn], separator: str | None) -> list[tuple[str, str]]:

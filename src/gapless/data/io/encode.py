@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.engines.memory import Batch, Memory, join_batches
+from gapless.data.engines.memory import Batch, Memory, PersonMemory, join_batches
 from gapless.data.io.date_texts import parse_dates
+from gapless.data.io.kept_persons import keep_persons
+from gapless.data.io.persons import PersonNumbers, RowLimit
 from gapless.data.io.source import is_plain, redact_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
@@ -53,9 +55,24 @@ def code_type(column: Column) -> np.dtype[np.unsignedinteger]:
 
 
 @redact_cells
-def encode(frames: Iterable[pl.DataFrame], schema: Schema) -> Memory:
-    """Encode all rows of these frames. One frame is held at a time."""
-    return join_batches((codes for _, codes in _parts(frames, schema, encoders(schema))), len(schema.columns))
+def encode(frames: Iterable[pl.DataFrame], schema: Schema, limit: RowLimit | None = None) -> Memory:
+    """Encode all rows of these frames, or with a limit those that are kept. One frame is held at a time."""
+    if limit is None:
+        return join_batches((codes for _, codes in _parts(frames, schema, encoders(schema))), len(schema.columns))
+    persons, numbers, parts = PersonNumbers(limit.id), [], []
+    for frame, codes in _parts(frames, schema, encoders(schema)):
+        numbers.append(persons.numbers(frame))
+        parts.append(codes)
+    rows = join_batches(parts, len(schema.columns))
+    kept = keep_persons(
+        np.concatenate(numbers),
+        persons.ids,
+        limit,
+        schema,
+        lambda chosen, places: [rows.columns[place][chosen] for place in places],
+    )
+    columns = tuple(kept.constants.get(place, codes[kept.is_kept]) for place, codes in enumerate(rows.columns))
+    return PersonMemory(columns, len(kept.persons), kept.persons, kept.rows_of)
 
 
 @redact_cells
@@ -103,7 +120,7 @@ def _parts(
 
 def check_names(names: list[str], schema: Schema) -> None:
     """Check that the data have the schema's columns, and no others but those that the schema ignores."""
-    present, known = set(names), {*schema.file_names, *schema.ignore}
+    present, known = set(names), {*schema.file_names, *schema.person, *schema.ignore}
     lacking = [name for name in schema.file_names if name not in present]
     if len(lacking) == len(schema.file_names):  # the first line may be a row of data: the error does not quote it
         hint = f"check that data and schema belong together, or write a header line with: {listing(schema.file_names)}"

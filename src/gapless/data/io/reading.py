@@ -17,16 +17,18 @@ from gapless.data.engines.sql_engine import SqlEngine, materialize
 from gapless.data.io.address import is_database, is_url
 from gapless.data.io.draft import Draft
 from gapless.data.io.encode import encode
+from gapless.data.io.persons import RowLimit
 from gapless.data.io.register import check_not_covered, data_files, register
 from gapless.data.io.source import ENDINGS, check_exists, exists, is_pattern, read_parts, split_pattern
 from gapless.data.private_table import PrivateTable, columns_with_gaps
 from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
 from gapless.privacy.assumptions import Assumption, expand_rates
-from gapless.privacy.budget import Budget, Rows, check_budget
+from gapless.privacy.budget import Budget, Persons, Rows, Unit, check_budget, unit_call
 from gapless.privacy.ledger import Ledger, check_has_budget
 from gapless.privacy.private import Private
+from gapless.privacy.row_key import row_key
 from gapless.schema import Schema
-from gapless.text import check_one_of, plural
+from gapless.text import check_one_of, listing, plural
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
 FILES = ("disk", "duckdb")  # engines whose rows stay in files, which each pass reads again
@@ -38,7 +40,7 @@ def read(
     data: Any,
     schema: Schema,
     *,
-    protect: Rows,
+    protect: Unit,
     ledger: str | Path | None = None,
     budget: Budget | None = None,
     encoding: str | None = None,
@@ -51,7 +53,8 @@ def read(
         data: a path (CSV, TSV, gzip, Parquet), a pattern that names several files (`big/*.parquet`), or a pandas,
             polars or Arrow table; the URL of a PostgreSQL database; a Spark DataFrame.
         schema: the public description of the table.
-        protect: the protected unit, `Rows(1)` or the most rows that one person has.
+        protect: the protected unit. `Persons("patient_id", at_most=3)` protects all rows of a person, and keeps at
+            most 3 of them; `Rows(1)`, or the most rows that one person has, believes that number.
         ledger: the file that records what was spent on this table. It is created if there is none. By default it is
             beside the data, `people.ledger` for `people.csv`; for a frame it must be given. A file that was paid for
             under one ledger takes no other.
@@ -72,13 +75,11 @@ def read(
     if not isinstance(schema, Schema):
         wrong = f"schema must be a Schema, got a {type(schema).__name__}"
         raise SchemaError(wrong, hint=Hint("pass ", Call("Schema.read", "people.toml")))
-    if not isinstance(protect, Rows):
+    if not isinstance(protect, Rows | Persons):
         unit = Hint("pass ", Argument("protect", Call("Rows", 1)), ", or the most rows that one person has")
-        raise SchemaError(f"protect must be a Rows, got {protect!r}", hint=unit)
+        raise SchemaError(f"protect must be a Rows or Persons, got {protect!r}", hint=unit)
     check_budget(budget)
-    if protect.at_most < schema.rows_per_person:
-        wrong = f"the schema says {plural(schema.rows_per_person, 'row')} per person, but {protect} would be protected"
-        raise SchemaError(wrong, hint=Hint("pass ", Argument("protect", Call("Rows", schema.rows_per_person))))
+    _check_unit(schema, protect)
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that every row breaks
@@ -86,13 +87,56 @@ def read(
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
     check_has_budget(place, budget)  # before rows are read
-    held = open_engine(data, schema, engine=engine, query=query, encoding=encoding)
+    _check_constants(schema, protect, data, engine)
+    rows_schema, limit = schema, None
+    if isinstance(protect, Persons):
+        ignored = [name for name in schema.ignore if name not in protect.id]
+        rows_schema = replace(schema, person=protect.id, ignore=ignored)
+        limit = RowLimit(protect.id, protect.at_most, row_key(place))
+    held = open_engine(data, rows_schema, engine=engine, query=query, encoding=encoding, limit=limit)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     register(data_files(data, engine), account, coverage)
-    rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
+    rows = Private(lambda: held, distance=Rows(protect.at_most), reads=None, key=account._key)  # noqa: SLF001 sealed here
     # The query itself is the holder's business.
     digest = None if query is None else sha256(query.encode()).hexdigest()
     return PrivateTable(rows, schema, account, engine=type(held), query_digest=digest)
+
+
+def unit_of(schema: Schema) -> Unit:
+    """The protected unit that a schema states: persons if it names their id, else rows."""
+    if schema.rows_per_person is None:
+        raise SchemaError(
+            f"the schema names the id of a person, {listing(schema.person)}, but not how many rows of each to keep",
+            hint="write rows_per_person = 3, or another number, below person; "
+            "more rows mean more noise, fewer rows mean less detail",
+        )
+    return Persons(schema.person, schema.rows_per_person) if schema.person else Rows(schema.rows_per_person)
+
+
+def _check_unit(schema: Schema, protect: Unit) -> None:
+    """Refuse a unit that protects less than the schema states."""
+    if isinstance(protect, Persons) and schema.person == protect.id:
+        return
+    stated = unit_of(schema)
+    enough = Argument("protect", unit_call(stated))
+    if isinstance(stated, Persons):
+        wrong = f"the schema names the id of a person, {stated.name}, but {protect} would be protected"
+        raise SchemaError(wrong, hint=Hint("pass ", enough))
+    if isinstance(protect, Rows) and protect.at_most < stated.at_most:
+        wrong = f"the schema says {plural(stated.at_most, 'row')} per person, but {protect} would be protected"
+        raise SchemaError(wrong, hint=Hint("pass ", enough))
+
+
+def _check_constants(schema: Schema, protect: Unit, data: Any, engine: str | None) -> None:
+    """Refuse columns that are constant within a person where persons are not known, or in a database."""
+    constant = [column.name for column in schema.columns if column.per_person]
+    if constant and isinstance(protect, Rows):
+        unit = Argument("protect", Call("Persons", Argument("id", "patient_id"), Argument("at_most", 3)))
+        wrong = f"column {constant[0]!r} has per_person = true, but the table is read without an id of persons"
+        raise SchemaError(wrong, hint=Hint("pass ", unit) | Hint("remove per_person = true"))
+    if (constant and "spark" in (engine, default_engine(data))) or (constant and default_engine(data) == "sql"):
+        wrong = f"column {constant[0]!r} has per_person = true, which needs rows of a file or a frame"
+        raise EngineError(wrong, hint="read the same rows from a file, or remove per_person = true")
 
 
 def check_data(data: Any, engine: str | None = None) -> None:
@@ -148,8 +192,19 @@ def _about(schema: Schema, assumption: Assumption) -> Assumption:
     return named
 
 
-def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None) -> Engine:
-    """Open the engine that counts the rows, encoded by the schema at its finest grid."""
+def open_engine(
+    data: Any,
+    schema: Schema,
+    *,
+    engine: str | None,
+    query: str | None,
+    encoding: str | None,
+    limit: RowLimit | None = None,
+) -> Engine:
+    """Open the engine that counts the rows, encoded by the schema at its finest grid.
+
+    With a limit it has only the rows that are kept, before anything else is done with them.
+    """
     if engine is not None:
         check_one_of("engine", engine, ENGINES, error=EngineError)
     default = default_engine(data)
@@ -164,15 +219,15 @@ def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | N
     if default == "sql":
         from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra
 
-        rows = Sql.read(PostgresSource(data, query), schema.finest)
+        rows = Sql.read(PostgresSource(data, query), schema.finest, limit)
     elif "spark" in (default, engine):
         from gapless.data.engines.spark import Spark, SparkSource  # noqa: PLC0415 an extra
 
-        rows = Spark.read(SparkSource.of(data), schema.finest)
+        rows = Spark.read(SparkSource.of(data), schema.finest, limit)
     elif engine in FILES:
-        return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb")
+        return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb", limit=limit)
     else:
-        return encode(read_parts(data, schema, encoding=encoding), schema.finest)
+        return encode(read_parts(data, schema, encoding=encoding), schema.finest, limit)
     return materialize(rows) if engine == "memory" else rows
 
 

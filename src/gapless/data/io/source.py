@@ -308,7 +308,7 @@ def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator
     """The rows of a Parquet file, some at a time, with these columns or all. One row group is held at a time."""
     scan = scan_parquet(path) if columns is None else scan_parquet(path).select(columns)
     yield scan.head(0).collect()  # the columns, even if there is no row
-    yield from scan.collect_batches(chunk_size=PART_ROWS)
+    yield from scan.collect_batches(chunk_size=PART_ROWS, maintain_order=True)
 
 
 def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:

@@ -72,7 +72,7 @@ class FormulaEscapes:
     def __init__(self, schema: Schema) -> None:
         escaped = schema.escape_formulas
         columns = schema.file_columns if escaped else ()
-        self.names = escapes([*schema.file_names, *schema.ignore] if escaped else [])
+        self.names = escapes([*schema.file_names, *schema.person, *schema.ignore] if escaped else [])
         cells = {column.name: escapes(_texts(column)) for column in columns}
         self.cells = {name: texts for name, texts in cells.items() if texts}
         self.dates = [c.name for c in columns if isinstance(c, Date | DateTime) and is_formula(c.format or "")]

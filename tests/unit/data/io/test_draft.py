@@ -11,6 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing import check
+from helpers.visits import visits
 from helpers.workbooks import workbook
 
 
@@ -670,3 +671,36 @@ def test_a_draft_proposes_heaping_where_round_values_stand_out():
     proposed = {column.name: column.heaping for column in draft.schema.columns}
     assert proposed == {"cigarettes": (10,), "pressure": (2,), "wage": (1.0,), "age": (), "children": ()}
     assert "heaping = [10]  # read from the data" in draft.to_toml()
+
+
+def test_a_column_that_looks_like_an_id_of_several_rows_is_proposed_as_the_person():
+    frame = visits(60, 300).with_columns(visit_nr=pl.int_range(300), clinic_id=pl.int_range(300) % 30)
+    draft = gl.data.draft_schema(frame)
+    assert draft.schema.person == ("patient_id",)
+    assert draft.schema.rows_per_person is None  # to be chosen, not read from the data
+    assert draft.schema.names == ("age", "sex", "pressure")
+    assert draft.left_out["clinic_id"] == "looks like an id of 30 persons"
+    (line,) = (line for line in draft.to_toml().splitlines() if line.startswith("person"))
+    assert line.startswith(
+        'person = "patient_id"  # looks like the id of persons with several rows: add rows_per_person'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("children_number", [*range(30)] * 4),  # no name of an id
+        ("patient_id", [*range(20)] * 4),  # few different ones
+        ("patient_id", [*range(90)]),  # one row each
+        ("patient_id", [value + 0.5 for value in range(30)] * 4),  # numbers that are not whole
+    ],
+)
+def test_other_columns_are_not_proposed_as_the_person(name, cells):
+    age = [20 + place % 50 for place in range(len(cells))]
+    assert gl.data.draft_schema(pl.DataFrame({name: cells, "age": age})).schema.person == ()
+
+
+def test_an_id_in_text_and_one_that_is_often_missing_are_proposed():
+    ids = [f"P{place % 25:03}" if place % 3 else "NA" for place in range(200)]
+    draft = gl.data.draft_schema(pl.DataFrame({"subject": ids, "age": [20 + place % 50 for place in range(200)]}))
+    assert draft.schema.person == ("subject",)

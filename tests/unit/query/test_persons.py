@@ -1,0 +1,244 @@
+"""Questions per person, and the question how many rows persons have: text, answers, noise, refusals."""
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.errors import EngineError, QuestionError, SchemaError
+from gapless.query import RowsPerPerson, parse_question, preview
+from gapless.query.answers import Answer, Estimate, Noise
+from gapless.query.persons import kept_shares
+from gapless.query.row_classes import RowClasses
+from gapless.testing import fixed_noise
+from helpers.chunked_engine import chunked
+from helpers.visits import SCHEMA, visits
+
+BUDGET = gl.Budget(1.0, 1e-6)
+FRAME = visits(300, 1500)
+
+
+@pytest.fixture(scope="module")
+def patients(tmp_path_factory):
+    ledger = tmp_path_factory.mktemp("patients") / "visits.ledger"
+    with fixed_noise(1):
+        yield gl.read(FRAME, SCHEMA, protect=gl.Persons("patient_id", 3), budget=BUDGET, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "count() per person",
+        "count() per person where age >= 20 by sex",
+        "mean(pressure, 80, 150) per person by sex",
+        "proportion(pressure > 140) per person where age >= 60",
+        "table(sex, age) per person",
+        "rows_per_person(20)",
+    ],
+)
+def test_questions_per_person_are_written_as_they_are_read(text):
+    assert str(parse_question(text)) == text
+
+
+def test_mean_per_person_and_per_row_differ_and_say_which_they_are(patients):
+    by_person, by_row = patients.ask([gl.Mean("age", per_person=True), gl.Mean("age")], spend="20%")
+    truth = FRAME.group_by("patient_id").agg(pl.col("age").mean())["age"].mean()
+    low, high = by_person.interval
+    assert abs(by_person.estimate - truth) < 2 * (high - low) < 20  # age is constant
+    assert "Per person: each patient_id weighs 1" in by_person.measures
+    assert by_row.measures == (
+        "Per row: each kept row weighs 1, so a patient_id weighs up to 3, also with more rows in the data."
+    )
+
+
+def test_the_noise_of_a_question_per_person_does_not_grow_with_the_rows_that_are_kept(tmp_path):
+    stds = {}
+    for at_most in (1, 3, 10):
+        table = gl.read(
+            FRAME,
+            SCHEMA,
+            protect=gl.Persons("patient_id", at_most),
+            budget=BUDGET,
+            ledger=tmp_path / f"{at_most}.ledger",
+        )
+        with fixed_noise(1):
+            per_person, per_row = table.ask([gl.Count(per_person=True), gl.Count()], spend="50%")
+        stds[at_most] = per_person.noise_std, per_row.noise_std
+    assert stds[1][0] == pytest.approx(stds[10][0], rel=0.01)
+    assert stds[10][1] == pytest.approx(10 * stds[10][0], rel=0.02)
+
+
+def test_rows_per_person_counts_persons_and_gives_the_share_that_a_limit_keeps(patients):
+    answer = patients.ask(RowsPerPerson(4), spend="10%")
+    counts = FRAME.group_by("patient_id").len()["len"]
+    for rows, many in enumerate(answer.estimate.values(), 1):
+        truth = (counts >= 4).sum() if rows == 4 else (counts == rows).sum()
+        assert abs(many - truth) < 7 * answer.noise_std
+    assert [*answer.estimate] == ["1", "2", "3", "4 or more"]
+    lines = answer.measures.splitlines()
+    assert lines[:2] == [
+        "Each number counts persons; numbers below 0 are noise, kept so that totals are right.",
+        "What a limit keeps, if persons with 4 or more rows have 4:",
+    ]
+    assert [re.sub(r"\d+%", "…", line) for line in lines[2:]] == [
+        f"at most {limit}: keeps … of the rows, noise × {limit}" for limit in (1, 2, 3, 4)
+    ]
+    assert lines[-1].startswith("at most 4: keeps 100%")
+
+
+def test_shares_that_limits_keep_follow_from_the_numbers_of_persons():
+    assert kept_shares([10.0, 0.0, 0.0, 5.0]) == {1: 0.5, 2: 2 / 3, 3: 5 / 6, 4: 1.0}
+    assert kept_shares([10.0, -5.0, 5.0]) == {1: 2 / 3, 2: 2 / 3, 3: 1.0}  # noise below 0 is not cut off
+    assert kept_shares([0.0, 0.0]) == kept_shares([-1.0, 0.0]) == {1: 1.0, 2: 1.0}
+
+
+def test_the_preview_of_a_question_per_person_is_the_noise_of_its_answer(patients):
+    for question in (gl.Count(per_person=True), RowsPerPerson(4), gl.Count()):
+        ahead = preview(question, SCHEMA, budget=BUDGET, spend="5%")
+        assert patients.ask(question, spend="5%").noise_std == pytest.approx(ahead.noise_std, rel=1e-6)
+    about = preview(gl.Mean("age", per_person=True), SCHEMA, budget=BUDGET, spend="5%", rows=300)
+    assert about.of == "an answer about 300 persons"
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda: gl.Sum("age", per_person=True), "only counts, shares, means and cross tables can weigh persons"),
+        (lambda: gl.Median("age", per_person=True), "only counts, shares, means and cross tables can weigh persons"),
+        (lambda: parse_question("variance(age) per person"), "can weigh persons"),
+        (lambda: gl.Count(per_person="yes"), "per_person = 'yes'"),
+        (lambda: parse_question("mean(age) per patient"), "expected 'person'"),
+        (lambda: parse_question("rows_per_person(20) by sex"), "without where, by and weights"),
+        (lambda: parse_question("rows_per_person(many)"), "must be a whole number, got 'many'"),
+        (lambda: RowsPerPerson(1), "from 2 to 1000"),
+    ],
+)
+def test_questions_that_cannot_be_per_person_are_refused(make, wrong):
+    with pytest.raises(QuestionError, match=wrong):
+        make()
+
+
+def test_gaps_are_not_filled_for_a_question_per_person(patients):
+    before = patients.ledger.spent
+    with pytest.raises(QuestionError, match="gaps cannot be filled"):
+        patients.ask(gl.Mean("pressure", per_person=True, missing=gl.HotDeck(on=["sex"])), spend="5%")
+    assert patients.ledger.spent == before
+
+
+@pytest.mark.parametrize("question", [gl.Count(per_person=True), RowsPerPerson(5)])
+def test_tables_without_known_persons_refuse_before_a_charge(question, tmp_path):
+    persons = gl.Persons("patient_id", 3)
+    elsewhere = chunked(gl.read(FRAME, SCHEMA, protect=persons, budget=BUDGET, ledger=tmp_path / "visits.ledger"), 100)
+    with pytest.raises(EngineError, match="needs rows of a file or frame, but the engine is chunkedengine"):
+        elsewhere.ask(question, spend="5%")
+    schema = gl.Schema("visits", SCHEMA.columns, rows_per_person=3, ignore=["patient_id"])
+    of_rows = gl.read(FRAME, schema, protect=gl.Rows(3), budget=BUDGET, ledger=tmp_path / "rows.ledger")
+    with pytest.raises(SchemaError, match="needs the id of persons"):
+        of_rows.ask(question, spend="5%")
+    assert len(elsewhere.ledger.entries) == len(of_rows.ledger.entries) == 0
+
+
+@pytest.mark.parametrize("question", [gl.Count(per_person=True), RowsPerPerson(5)])
+def test_copies_and_decks_do_not_know_persons(question, patients):
+    deck = gl.HotDeck(on=["sex"]).release(patients, ["pressure"], spend="5%")
+    with pytest.raises(QuestionError, match="a deck does not know which rows are of one person"):
+        deck.ask(question)
+    model = gl.Independent().fit(patients, spend="5%")
+    with pytest.raises(QuestionError, match="a release does not know which rows are of one person"):
+        gl.pool(model.copies(2, seed=1), question)
+    assert "Per row: each kept row weighs 1" in " ".join(gl.pool(model.copies(2, seed=1), gl.Mean("age")).notes)
+
+
+def test_other_reports_of_a_private_table_are_per_row_too(tmp_path):
+    table = gl.read(
+        FRAME, SCHEMA, protect=gl.Persons("patient_id", 3), budget=BUDGET, ledger=tmp_path / "visits.ledger"
+    )
+    weight = "per row: each kept row weighs 1, so a patient_id weighs up to 3, also with more rows in the data."
+    assert str(gl.missing.describe_gaps(table, spend="20%")).endswith(f"All numbers are {weight}")
+    sample = gl.Independent().fit(table, spend="20%").sample(100, seed=1)
+    assert gl.evaluate.compare_private(table, sample, spend="20%").promise.endswith(f"P{weight[1:]}")
+    assert gl.Rows(1).row_weight == ""
+    assert gl.Rows(4).row_weight == "per row: each row weighs 1, so a person weighs up to 4"
+
+
+def answer_of(*numbers, std=0.0):
+    """An answer to the question of rows per person with these numbers."""
+    estimates = tuple(Estimate((str(rows),), float(many), std, None) for rows, many in enumerate(numbers, 1))
+    return Answer(f"rows_per_person({len(numbers)})", estimates, "", "", (1,), "")
+
+
+def test_the_last_class_weighs_the_mean_of_its_numbers_of_rows():
+    much = 1000.0  # so that there are three classes
+    assert RowClasses.of(answer_of(9, 9, 10, 0, 30, std=much)).weights == (1, 2, 4.5)
+    assert RowClasses.of(answer_of(9, 9, std=much)).weights == (1, 2)
+    assert RowClasses.of(answer_of(9, 9, -10, 0, 5, std=much)).weights == (1, 2, 3)  # noise alone
+    assert RowClasses.of(answer_of(0, 0, -1, 0, 2, std=much)).weights == (1, 2, 5)  # at most the last number
+
+
+def test_there_are_as_many_classes_as_noise_allows():
+    numbers = [1000] * 10
+    rows = sum(1000 * number for number in range(1, 11))
+    assert RowClasses.of(answer_of(*numbers)).weights == tuple(range(1, 11))
+    for std in (30, 50, 70):
+        weights = RowClasses.of(answer_of(*numbers, std=std)).weights
+        assert 3 <= len(weights) < 10
+        assert len(weights) == 3 or std * np.linalg.norm(weights) <= 0.01 * rows
+        finer = [*range(1, len(weights) + 1), np.mean(range(len(weights) + 1, 11))]
+        assert std * np.linalg.norm(finer) > 0.01 * rows
+
+
+def test_weights_undo_most_of_the_limit(tmp_path):
+    """Patients who come more often have a higher pressure, so the mean of the kept rows is too low."""
+    many = visits(20_000, 100_000, seed=5).with_columns(pressure=pl.col("pressure").replace("NA", None).cast(pl.Int64))
+    frame = many.drop_nulls()
+    truth = frame["pressure"].mean()
+    table = gl.read(
+        frame,
+        SCHEMA,
+        protect=gl.Persons("patient_id", 2),
+        budget=gl.Budget(1.0, 1e-6),
+        ledger=tmp_path / "visits.ledger",
+    )
+    with fixed_noise(2):
+        distribution = table.ask(RowsPerPerson(25), spend="20%")
+        asked = [gl.Mean("pressure", all_rows=distribution), gl.Mean("pressure"), gl.Count(all_rows=distribution)]
+        undone, kept, rows = table.ask(asked, spend="60%")
+    assert kept.estimate < truth - 2
+    assert abs(undone.estimate - truth) < (truth - kept.estimate) / 2  # not all: also within the last class
+    assert rows.interval[0] - 1500 < frame.height < rows.interval[1] + 1500
+    assert undone.question == "mean(pressure) over all rows"
+    assert "per row, of all rows in the data: a patient_id weighs as many rows as it has" in undone.measures
+    ahead = preview(asked[2], SCHEMA, budget=gl.Budget(1.0, 1e-6), spend="20%")
+    assert ahead.noise_std == pytest.approx(rows.noise_std, rel=0.2)  # asked for in one batch, it is a little less
+
+
+def test_the_interval_of_a_weighted_sum_is_that_of_its_noise():
+    noise = Noise(laplace=False, scale=3.0, step=0.01)
+    assert noise.of_sum((1.0,)) is noise
+    assert noise.of_sum((3.0, 4.0)).std == 15
+    draws = np.random.default_rng(0).normal(0, 3, (100_000, 2)) @ [3, 4]
+    beyond = (np.abs(draws) > noise.of_sum((3.0, 4.0)).limit()).mean()
+    assert abs(beyond - 0.05) < 0.005  # more than 7 standard deviations
+
+
+def test_weights_that_undo_a_limit_are_refused_where_they_mean_nothing(patients, tmp_path):
+    distribution = answer_of(10, 10)
+    with pytest.raises(QuestionError, match="both per_person and all_rows"):
+        gl.Mean("age", per_person=True, all_rows=distribution)
+    with pytest.raises(QuestionError, match="but all_rows for sum"):
+        gl.Sum("age", all_rows=distribution)
+    with pytest.raises(QuestionError, match=r"must be an answer to rows_per_person\(20\), got a list"):
+        gl.Mean("age", all_rows=[10, 10])
+    pure = gl.read(
+        FRAME,
+        SCHEMA,
+        protect=gl.Persons("patient_id", 3),
+        budget=gl.Budget(1.0, 0),
+        ledger=tmp_path / "pure.ledger",
+    )
+    with pytest.raises(QuestionError, match="needs normal noise"):
+        pure.ask(gl.Mean("age", all_rows=distribution), spend="5%")
+    assert len(pure.ledger.entries) == 0
+    assert pure.ask(gl.Mean("age", per_person=True), spend="5%").interval is not None
