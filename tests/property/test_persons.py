@@ -128,6 +128,17 @@ def test_a_person_changes_at_most_so_many_kept_rows(rows, schema, at_most, pick)
         assert distance(frame, schema, person, at_most) <= at_most
 
 
+def test_persons_with_one_id_have_twice_the_distance():
+    """Rows of others take the place of theirs."""
+    shared = CROWD.filter(pl.col("name") == "1")
+    others = shared.filter(pl.col("word") == "a")
+    found = []
+    for number in range(20):
+        together, alone = (read(rows, SINGLE, 2, key=bytes([number]) * 32) for rows in (shared, others))
+        found.append((together - alone).total() + (alone - together).total())
+    assert max(found) == 2 * 2
+
+
 @examples(40)
 @given(rows=rows_of, schema=schemas, at_most=many, place=st.integers(0, 99))
 def test_a_row_without_an_id_is_a_person_by_itself(rows, schema, at_most, place):
