@@ -15,6 +15,8 @@ import pytest
 import gapless as gl
 from gapless.data.engines.postgres import PostgresSource
 from gapless.privacy.row_key import key_of
+from gapless.publish.folder import keep_model
+from gapless.publish.verification import verify_release
 from gapless.testing import fixed_noise
 from helpers.databases import query_of
 from helpers.fast_methods import METHODS
@@ -83,6 +85,22 @@ def test_a_release_names_the_persons_and_shows_no_id(folder, run_here):
     assert unit in out
     code, out, err = run_here("ledger", "visits.ledger")
     assert f"protecting {unit}" in out
+
+
+def test_a_release_that_is_finished_after_another_number_of_rows_was_kept_is_intact(tmp_path, run_here):
+    """Its ledger then says the largest number."""
+    schema = gl.Schema.from_toml(SCHEMA)
+    visits(50).write_csv(tmp_path / "visits.csv")
+    schema.write(tmp_path / "visits.toml")
+    table = gl.read(tmp_path / "visits.csv", schema, protect=gl.Persons("patient_id", 3), budget=gl.Budget(1, 0))
+    (tmp_path / "out").mkdir()
+    keep_model(tmp_path / "out", gl.Independent().fit(table, spend="40%"), table.ledger)
+    more = gl.read(tmp_path / "visits.csv", schema, protect=gl.Persons("patient_id", 5))
+    more.ask(gl.Count(), spend="10%")
+    given = (tmp_path / "visits.csv", "-s", tmp_path / "visits.toml", "-m", "independent", "-o", tmp_path / "out")
+    assert run_here("synth", *given)[0] == 0
+    assert "(at most 5 are kept)" in json.loads((tmp_path / "out/manifest.json").read_text())["guarantee"]
+    assert verify_release(tmp_path / "out").problems == ()
 
 
 def test_a_release_of_several_rows_without_an_id_states_what_it_believes(folder, run_here):
