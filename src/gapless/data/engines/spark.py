@@ -231,9 +231,12 @@ def _check_id_in_each_file(session: Any, frame: Any, person: Sequence[str]) -> N
     Spark takes the columns of one file for all, and fills what a file lacks with NULL. A row without an id is a person
     by itself, so all rows of such a file would be kept. A column that no file has is in the names of folders.
     """
-    urls = _redact_errors(frame.inputFiles)
-    paths = [_SIGNS.sub(r"\\\g<0>", unquote(url)) for url in urls]
-    columns = [set(_redact_errors(lambda path=path: session.read.parquet(path).columns)) for path in paths]
+
+    def columns_of(url: str) -> set[str]:
+        path = _SIGNS.sub(r"\\\g<0>", unquote(url))
+        return set(_redact_errors(lambda: session.read.parquet(path).columns))
+
+    columns = [columns_of(url) for url in _redact_errors(frame.inputFiles)]
     for name in person:
         if len({name in present for present in columns}) > 1:
             wrong = f"some of the files have no column {name!r}, which is the id of a person"
