@@ -15,7 +15,11 @@ import pytest
 import gapless as gl
 from gapless.data.engines.postgres import PostgresSource
 from gapless.privacy.row_key import key_of
+from gapless.publish.folder import keep_model
+from gapless.publish.verification import verify_release
+from gapless.testing import fixed_noise
 from helpers.databases import query_of
+from helpers.fast_methods import METHODS
 
 SCHEMA = """
 [table]
@@ -83,6 +87,22 @@ def test_a_release_names_the_persons_and_shows_no_id(folder, run_here):
     assert f"protecting {unit}" in out
 
 
+def test_a_release_that_is_finished_after_another_number_of_rows_was_kept_is_intact(tmp_path, run_here):
+    """Its ledger then says the largest number."""
+    schema = gl.Schema.from_toml(SCHEMA)
+    visits(50).write_csv(tmp_path / "visits.csv")
+    schema.write(tmp_path / "visits.toml")
+    table = gl.read(tmp_path / "visits.csv", schema, protect=gl.Persons("patient_id", 3), budget=gl.Budget(1, 0))
+    (tmp_path / "out").mkdir()
+    keep_model(tmp_path / "out", gl.Independent().fit(table, spend="40%"), table.ledger)
+    more = gl.read(tmp_path / "visits.csv", schema, protect=gl.Persons("patient_id", 5))
+    more.ask(gl.Count(), spend="10%")
+    given = (tmp_path / "visits.csv", "-s", tmp_path / "visits.toml", "-m", "independent", "-o", tmp_path / "out")
+    assert run_here("synth", *given)[0] == 0
+    assert "(at most 5 are kept)" in json.loads((tmp_path / "out/manifest.json").read_text())["guarantee"]
+    assert verify_release(tmp_path / "out").problems == ()
+
+
 def test_a_release_of_several_rows_without_an_id_states_what_it_believes(folder, run_here):
     bare = SCHEMA.replace('person = "patient_id"', 'ignore = ["patient_id"]').replace("visits", "other")
     visits(50).write_csv(folder / "other.csv")
@@ -148,3 +168,56 @@ def test_a_failed_query_shows_no_key(postgres):
         source.secret(b"k" * 32)
     assert (b"k" * 32).hex() not in str(error.value)
     assert error.value.__context__ is None
+
+
+GAPS = [
+    gl.Categorical("sex", ["F", "M"], may_be_missing=True),
+    gl.Categorical("town", ["x", "y"]),
+    gl.Integer("age", bounds=(0, 99), bins=4, may_be_missing=True),
+]
+
+
+def ask(question):
+    return lambda table: table.ask(question, spend=table.ledger.left)
+
+
+def fit(method):
+    return lambda table: method.fit(table, spend=table.ledger.left)
+
+
+def weigh(method):
+    return lambda table: method.fit(table, gl.Table.read(rows(30).drop("patient"), table.schema), spend="50%")
+
+
+CHARGES = {
+    "sums": ask(gl.Mean("age", missing=gl.HotDeck(on=["town"]))),
+    "smooth sensitivity": ask(gl.Mean("age", missing=gl.Knn(on=["town"]))),
+    "ranks": ask(gl.Quantile("age", 0.5, missing=gl.Drop())),
+    "patterns of gaps": lambda table: gl.missing.describe_gaps(table, spend="50%"),
+    "choices": fit(gl.AIM()),
+    "clipped gradients": fit(METHODS["kamino"]()),
+    "teachers": fit(METHODS["pategan"]()),
+    "rounds of choices": weigh(gl.weights.CalibrationWeights()),
+    "odds": weigh(gl.weights.LogisticWeights()),
+}
+
+
+def rows(many):
+    """Three rows of each patient, with gaps."""
+    rng, cells = np.random.default_rng(0), {"sex": ["F", "M", None], "town": ["x", "y"], "age": [10, 34, None, 81, 55]}
+    drawn = {name: rng.choice(values, many).tolist() for name, values in cells.items()}
+    return pl.DataFrame({"patient": [str(row // 3) for row in range(many)]} | drawn)
+
+
+@pytest.mark.parametrize("name", CHARGES)
+def test_a_release_costs_what_it_costs_for_as_many_rows(name, tmp_path):
+    """With the same rows and the same noise all entries are the same, but for what they say about persons."""
+    schema, charged = gl.Schema("visits", GAPS, ignore=["patient"]), []
+    for number, unit in enumerate((gl.Rows(3), gl.Persons("patient", 3), gl.Persons("patient", 2))):
+        ledger = tmp_path / f"{number}.ledger"
+        with fixed_noise(5):
+            table = gl.read(rows(90), schema, protect=unit, budget=gl.Budget(30, 1e-6), ledger=ledger)
+            CHARGES[name](table)
+        charged.append([(entry.what, entry.mechanism, entry.distance, entry.loss) for entry in table.ledger.entries])
+    assert charged[0] == charged[1] != charged[2]
+    assert all(distance != less for (*_, distance, _), (*_, less, _) in zip(charged[1], charged[2], strict=False))

@@ -284,3 +284,24 @@ def test_rows_of_persons_are_those_that_memory_keeps_and_the_key_is_in_no_plan(s
     plan = spark.sql(query).collect()[0][0]
     assert "secret" in plan
     assert limit.key.hex() not in plan.lower()
+
+
+def test_files_of_which_some_have_no_id_are_refused(spark, tmp_path):
+    """Spark would read NULL there, so each row would be a person by itself, and all rows would be kept."""
+    schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 9))], person="id")
+    limit = RowLimit(schema.person, 3, bytes(range(32)))
+
+    def opened(**files):
+        folder = tmp_path / "-".join(files)
+        folder.mkdir()
+        for name, columns in files.items():
+            pl.DataFrame({column: [1] * 8 for column in columns}).write_parquet(folder / f"{name} [x]%20ä.parquet")
+        data = folder / "*.parquet"
+        return open_engine(data, schema, engine="spark", query=None, encoding=None, limit=limit)
+
+    assert opened(both=("id", "age"), all=("age", "id")).encoding.rows == 3
+    for lacking in ({"a": ("id", "age"), "b": ("age",)}, {"c": ("age",), "d": ("age", "id")}):
+        with pytest.raises(
+            gl.errors.ReadError, match="some of the files have no column 'id', which is the id of a person"
+        ):
+            opened(**lacking)

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data.engines.disk import Files
-from gapless.data.engines.postgres import PostgresSource, Sql
 from gapless.data.io import persons
 from gapless.data.io.persons import RowLimit
 from gapless.data.io.reading import open_engine
@@ -88,19 +87,24 @@ def rows_in(engine):
     return Counter(row for batch in engine.batches((0, 1)) for row in zip(*batch.columns, strict=True))
 
 
-def read(frame, schema, at_most, *, how="memory", key=KEY):
-    """The kept rows of a frame, by this engine, from this kind of file."""
+def opened(frame, schema, at_most, *, how="memory", key=KEY, url=None):
+    """The engine with the kept rows of a frame, from this kind of file or from the database."""
     frame = frame.select(*schema.person, *schema.names)
     limit = RowLimit(schema.person, at_most, key)
     engine, _, kind = how.partition(" ")
-    data, query = frame, None
+    data, query = (frame, None) if url is None else (url, query_of(frame))
     if kind:
         data = Path(tempfile.mkdtemp()) / f"visits.{kind}"
         if kind == "csv":
             frame.write_csv(data)
         else:
             frame.write_parquet(data, row_group_size=4)
-    return rows_in(open_engine(data, schema, engine=engine, query=query, encoding=None, limit=limit))
+    return open_engine(data, schema, engine=engine, query=query, encoding=None, limit=limit)
+
+
+def read(*given, **how):
+    """The kept rows."""
+    return rows_in(opened(*given, **how))
 
 
 def distance(frame, schema, person, at_most, **how):
@@ -122,6 +126,17 @@ def test_a_person_changes_at_most_so_many_kept_rows(rows, schema, at_most, pick)
     if present:
         person = present[pick % len(present)]
         assert distance(frame, schema, person, at_most) <= at_most
+
+
+def test_persons_with_one_id_have_twice_the_distance():
+    """Rows of others take the place of theirs."""
+    shared = CROWD.filter(pl.col("name") == "1")
+    others = shared.filter(pl.col("word") == "a")
+    found = []
+    for number in range(20):
+        together, alone = (read(rows, SINGLE, 2, key=bytes([number]) * 32) for rows in (shared, others))
+        found.append((together - alone).total() + (alone - together).total())
+    assert max(found) == 2 * 2
 
 
 @examples(40)
@@ -169,11 +184,28 @@ def examples_of_rows():
 def test_postgres_keeps_the_rows_of_the_definition(postgres, examples_of_rows):
     assert len(examples_of_rows) >= repetitions(12) // 2
     for rows, schema, at_most in examples_of_rows:
-        frame, limit = frame_of(rows), RowLimit(schema.person, at_most, KEY)
-        query = query_of(frame.select(*schema.person, *schema.names))
-        engine = Sql.read(PostgresSource(postgres, query), schema.finest, limit)
-        assert rows_in(engine) == expected(frame, schema, limit)
+        frame = frame_of(rows)
+        engine = opened(frame, schema, at_most, how="sql", url=postgres)
+        assert rows_in(engine) == expected(frame, schema, RowLimit(schema.person, at_most, KEY))
         assert int(engine.count([()], [3, 101], [3, 101])[0]) == rows_in(engine).total()
+
+
+def test_postgres_keeps_the_rows_of_files_with_a_difference_of_two_columns(postgres, tmp_path):
+    """Its codes come from more steps, through which the whole id must pass."""
+    start, end = (gl.Integer(name, bounds=(0, 99), may_be_missing=True) for name in ("start", "end"))
+    stay = gl.Integer("stay", difference="end - start", bounds=(0, 9), may_be_missing=True)
+    schema = gl.Schema("stays", [start, end, stay], person=["name", "number"])
+    cells = {"name": ["1", "2", None], "number": [1, 2, 3, None], "start": [5, 6, None], "end": [7, 8, 9, 30, None]}
+    frame = pl.DataFrame({name: [values[row % len(values)] for row in range(180)] for name, values in cells.items()})
+    limit = RowLimit(schema.person, 2, KEY)
+    frame.write_csv(tmp_path / "stays.csv")
+    sources = {"memory": (frame, None), "disk": (tmp_path / "stays.csv", None), "sql": (postgres, query_of(frame))}
+    found = [
+        rows_in(open_engine(data, schema, engine=engine, query=query, encoding=None, limit=limit))
+        for engine, (data, query) in sources.items()
+    ]
+    assert found[0].total() == 11 * 2 + 15
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("by_duckdb", [False, True])
@@ -249,6 +281,23 @@ def test_another_key_keeps_other_rows_and_a_hash_without_the_key_is_noticed():
     assert different() > 1
     with mock.patch.object(persons, "keyed_hash", lambda _key, message: hashlib.sha256(message).digest()):
         assert different() == 1
+
+
+@pytest.mark.parametrize("how", ["disk csv", "disk parquet", "sql"])
+def test_every_pass_counts_the_same_rows_and_filters_come_later(how, request):
+    """Each pass has other columns or filters."""
+    url = request.getfixturevalue("postgres") if how == "sql" else None
+    engine = opened(CROWD, SINGLE, 2, how=how, url=url)
+    rows, sizes = expected(CROWD, SINGLE, RowLimit(SINGLE.person, 2, KEY)), [3, 101]
+    assert rows_in(engine) == rows
+    for column, size in enumerate(sizes):
+        counts = Counter(dict(enumerate(engine.count([(column,)], sizes, sizes)[0].tolist())))
+        assert +counts == Counter(row[column] for row in rows.elements())
+        for code in {row[column] for row in rows}:
+            filtered = engine.keep({column: np.arange(size) == code})
+            here = Counter({row: times for row, times in rows.items() if row[column] == code})
+            assert rows_in(filtered) == here
+            assert filtered.count([()], sizes, sizes)[0] == here.total()
 
 
 def test_rows_are_kept_before_every_filter(tmp_path):

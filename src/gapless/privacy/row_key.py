@@ -44,6 +44,7 @@ def _read_or_make(descriptor: int, path: Path) -> bytes:
     with suppress(ValueError):  # the file is longer
         key = read_descriptor(descriptor, KEY_BYTES)
         if not key:
+            path.chmod(0o600)  # an empty file may be there with other permissions
             key = os.urandom(KEY_BYTES)
             write_and_sync(descriptor, key)
             sync_name(path)

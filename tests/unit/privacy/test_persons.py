@@ -2,12 +2,14 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.data.workload import grouped_counts, violating_pairs
 from gapless.errors import BudgetError, LedgerError, SchemaError
-from gapless.privacy import MCAR, Guarantee, Ledger, Persons, Rows
+from gapless.privacy import L1, MCAR, Guarantee, Ledger, Persons, Rows
 from gapless.privacy.journal import resumable
 from gapless.privacy.ledger_file import hash_of, seal_of
 
@@ -50,8 +52,14 @@ def test_a_number_of_rows_is_whole(at_most):
 
 def test_distances_are_those_of_the_kept_rows(read):
     table = read(2)
-    assert table.marginal("ward").distance.at_most == 2
     assert table.protect == Persons("patient", 2)
+    values = [
+        table.marginal("ward"),
+        table.gap_patterns(["ward"]),
+        violating_pairs(table, "t1.ward != t2.ward", buckets=2),
+        *grouped_counts(table, "ward", [np.array([0, 0])], rows="observed"),
+    ]
+    assert [value.distance for value in values] == [L1(2)] * 4
 
 
 def test_the_header_binds_the_id_and_an_entry_has_its_own_number_of_rows(read, tmp_path):

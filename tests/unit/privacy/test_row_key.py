@@ -25,8 +25,10 @@ def test_a_lost_key_is_replaced_by_another(tmp_path):
 
 def test_a_crash_before_the_key_was_written_leaves_an_empty_file(tmp_path):
     ledger = tmp_path / "people.ledger"
-    key_of(ledger).touch(mode=0o600)
+    key_of(ledger).touch()
+    key_of(ledger).chmod(0o666)  # or another program made it
     assert len(row_key(ledger)) == 32
+    assert stat.S_IMODE(key_of(ledger).stat().st_mode) == 0o600
 
 
 def test_processes_that_begin_together_have_one_key(tmp_path):

@@ -135,7 +135,10 @@ class Files:
 
     @source.redact_cells
     def check_id(self, names: Sequence[str]) -> None:
-        """Refuse files without these columns, or with a type that is no id, by their headers alone."""
+        """Refuse files without these columns, or with a type that is no id, by their headers alone.
+
+        The other names come first: a file without a header has a row of data there, which no error may quote.
+        """
         for path in self.stamps:
             with source.file_errors(path):
                 if path.name.lower().endswith(source.PARQUET_ENDINGS):
@@ -144,6 +147,7 @@ class Files:
                     separator = source.separator_of(path, self.schema.separator)
                     first = next(source.text_frames(path, self.encoding, separator, for_holder=False))
                     header = FormulaEscapes(self.schema).unescape(first.head(0))
+                check_names(header.columns, self.schema)
                 encode_ids(header, names)
 
     @source.redact_cells

@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 import numpy as np
@@ -151,8 +151,11 @@ class SparkSource:
         weakref.finalize(self, _forget, self._session, self._name)
 
     @classmethod
-    def of(cls, data: Any) -> SparkSource:
-        """The source for a DataFrame, or for a Parquet file, folder or pattern that Spark reads."""
+    def of(cls, data: Any, person: Sequence[str] = ()) -> SparkSource:
+        """The source for a DataFrame, or for a Parquet file, folder or pattern that Spark reads.
+
+        Each file must have the columns of the id of a `person`, if they are given.
+        """
         if not isinstance(data, str | Path):
             return cls(data)
         if not str(data).rstrip("/").lower().endswith(PARQUET_ENDINGS):
@@ -161,7 +164,7 @@ class SparkSource:
         with requires_extra("pyspark", "spark", ", and install Java 17"):
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
         session = _redact_errors(lambda: SparkSession.builder.appName("gapless").getOrCreate())
-        return cls(_parquet(session, data))
+        return cls(_parquet(session, data, person))
 
     def table(self, names: Sequence[str]) -> str:
         """The name of the DataFrame. Its columns have these names already."""
@@ -194,8 +197,8 @@ class Spark(SqlEngine):
     __slots__ = ()
 
 
-def _parquet(session: Any, data: str | Path) -> Any:
-    """A DataFrame of Parquet files. Each file is read once.
+def _parquet(session: Any, data: str | Path, person: Sequence[str]) -> Any:
+    """A DataFrame of Parquet files. Each file is read once, and has all columns of the id of a `person`.
 
     Files on this machine are found here, and passed to Spark with special characters escaped. Spark finds others, such
     as `hdfs://…`.
@@ -217,7 +220,27 @@ def _parquet(session: Any, data: str | Path) -> Any:
     if {file_identity(file) for file in files if not file.is_dir()} - set(found):
         wrong = f"Spark skips a file of {data}: it reads no name that begins with _ or ."
         raise ReadError(wrong, hint="rename the file so that its name begins with a letter or digit")
+    if person:
+        _check_id_in_each_file(session, frame, person)
     return frame
+
+
+def _check_id_in_each_file(session: Any, frame: Any, person: Sequence[str]) -> None:
+    """Refuse files of which some have a column of the id and others do not, by their headers.
+
+    Spark takes the columns of one file for all, and fills what a file lacks with NULL. A row without an id is a person
+    by itself, so all rows of such a file would be kept. A column that no file has is in the names of folders.
+    """
+
+    def columns_of(url: str) -> set[str]:
+        path = _SIGNS.sub(r"\\\g<0>", unquote(url))
+        return set(_redact_errors(lambda: session.read.parquet(path).columns))
+
+    columns = [columns_of(url) for url in _redact_errors(frame.inputFiles)]
+    for name in person:
+        if len({name in present for present in columns}) > 1:
+            wrong = f"some of the files have no column {name!r}, which is the id of a person"
+            raise ReadError(wrong, hint=f"write a column {name!r} into each file, or leave these files out")
 
 
 def _forget(session: Any, name: str) -> None:

@@ -58,7 +58,7 @@ class SqlSource(Protocol):
         """A table expression of its rows, with these column names."""
 
     def secret(self, value: bytes) -> str:
-        """An expression for a secret that its queries use: its value is in no query and in no log."""
+        """An expression for a secret that its queries use: its value is in none of them."""
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
         """The integers that a query of counts returns: arrays of rows by columns, some rows at a time."""

@@ -223,7 +223,7 @@ def open_engine(
     elif "spark" in (default, engine):
         from gapless.data.engines.spark import Spark, SparkSource  # noqa: PLC0415 an extra
 
-        rows = Spark.read(SparkSource.of(data), schema.finest, limit)
+        rows = Spark.read(SparkSource.of(data, () if limit is None else limit.id), schema.finest, limit)
     elif engine in FILES:
         return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb", limit=limit)
     else:

@@ -91,6 +91,16 @@ def test_data_without_the_id_are_refused(engine, tmp_path):
     assert "idd" in error.value.hint
 
 
+@pytest.mark.parametrize("engine", ["memory", "disk"])
+def test_no_error_quotes_the_first_line_of_a_file_without_a_header(engine, tmp_path):
+    """It is a row of data."""
+    (tmp_path / "t.csv").write_text("PAT-17,true\nPAT-18,false\n")
+    given = {"protect": gl.Persons("id", 1), "budget": gl.Budget(1, 0), "engine": engine}
+    with pytest.raises(SchemaError, match="the data have none of the schema's columns") as error:
+        gl.read(tmp_path / "t.csv", SCHEMA, **given)
+    assert "PAT" not in f"{error.value}{error.value.hint}"
+
+
 def test_the_keyed_hash_is_that_of_databases():
     """Computed by `sha256sum`, twice."""
     expected = "fa35c74b52ae53875410dc431b1be508997e5943204cf0e87beac123a679e36e"
