@@ -23,6 +23,7 @@ several rows of one person, n counts persons.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
@@ -178,15 +179,16 @@ class ColumnPrecision:
         share of gaps: it holds whatever the missing values are. Else values are taken to be missing at random.
         None if the column was not measured, or is lost.
         """
-        if not self._has_intervals:
-            return None
-        observed = np.ones(len(self.bins))
-        shares = (self.ratio(self.bins == cell, observed, is_share=True) for cell in range(self.column.size))
-        return [self._interval(share, 0.0, 1.0) for share in shares]
+        return [self.share_interval([cell]) for cell in range(self.column.size)] if self.has_intervals else None
+
+    def share_interval(self, cells: Sequence[int]) -> Interval:
+        """Return the share of these cells together, if the column has intervals; see `share_intervals`."""
+        share = self.ratio(np.isin(self.bins, cells), np.ones(len(self.bins)), is_share=True)
+        return self._interval(share, 0.0, 1.0)
 
     def mean_interval(self) -> Interval | None:
         """Return the mean in the population; see `share_intervals`. None without numbers, or if it is lost."""
-        if self.numbers is None or not self._has_intervals:
+        if self.numbers is None or not self.has_intervals:
             return None
         return self._interval(self.ratio(*self._mean_parts), float(self.numbers.min()), float(self.numbers.max()))
 
@@ -271,7 +273,8 @@ class ColumnPrecision:
         return np.asarray(likely / np.bincount(self.bins, likely)[self.bins])
 
     @property
-    def _has_intervals(self) -> bool:
+    def has_intervals(self) -> bool:
+        """Whether its shares have intervals: it was measured, and is not lost."""
         return not self.unsupported and self.is_measured and not self.is_collapsed
 
     def _interval(self, found: Ratio, least: float, most: float) -> Interval:

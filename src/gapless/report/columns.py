@@ -88,12 +88,16 @@ def columns_section(sample: Table, usability: Usability) -> Html:
 def _card(column: ColumnPrecision, found: np.ndarray | None) -> Html:
     drawn = np.zeros(column.column.size) if found is None else found
     is_lost = grade_of_column(column) == "poor" and column.is_measured
-    intervals = None if is_lost else column.share_intervals()
+
+    def ends(cells: Sequence[int]) -> tuple[float, float]:
+        _, low, high = column.share_interval(cells)
+        return low, high
+
     chart = interval_bars(
         f"Shares of {column.column.name}",
         column.column.cells[: column.column.size],
         drawn.tolist(),
-        None if intervals is None else [(low, high) for _, low, high in intervals],
+        ends if column.has_intervals and not is_lost else None,
         ordered=column.column.is_ordered,
     )
     return tag(

@@ -66,6 +66,17 @@ def test_a_mean_is_linear_in_signed_shares():
     assert negative.mean_interval().value == 1
 
 
+def test_empty_cells_together_may_be_empty():
+    """The ends of each interval are cut at 0, so those of a sum do not follow from them."""
+    line = Integer("x", bounds=(0, 5))
+    column = replace(LEVELS, column=line, counts=np.array([500.0, 500.0, 4.0, -6.0, 5.0, -3.0]), total_std=10 * 6**0.5)
+    share, low, high = column.share_interval([2, 3, 4, 5])
+    assert (share, low) == (0, 0)
+    assert high == pytest.approx(1.959964 * np.hypot(20e-3, (2 / 1004) ** 0.5 / 1000**0.5), rel=0.05)
+    assert sum(end.high for end in column.share_intervals()[2:]) > 1.8 * high
+    assert column.share_interval([1]) == column.share_intervals()[1]
+
+
 def test_counts_within_learned_bins_move_a_mean_and_add_noise():
     line = Integer("x", bounds=(0, 3), bins=2)
     counted = replace(NUMBERS, column=line, numbers=np.arange(4.0))
