@@ -163,6 +163,24 @@ class ColumnPrecision:
         return self.ratio(part, whole).noise_std / spread if spread > 0 and not self.is_collapsed else math.inf
 
     @property
+    def spread_std(self) -> float | None:
+        """The standard error of the standard deviation by noise, as a share of it; None if the column has no numbers.
+
+        To first order: the noise in the sum over rows of half their squared distance from the mean, in variances. A
+        long tail of nonnegative counts may be noise alone. It inflates the variance, but the error stays large.
+        """
+        if self.numbers is None:
+            return None
+        part, whole = self._mean_parts
+        likely = self._likely_cells / max(float(self._likely_cells @ whole), 1e-300)
+        squares = (part - (likely @ part) * whole) ** 2
+        variance = float(likely @ squares)
+        if not self.is_measured or self.is_collapsed or variance <= 0:
+            return math.inf
+        rows = max(float(self.signed_cells @ whole), self.noise(whole), 1e-9)
+        return self.noise(squares / variance - whole) / (2 * rows)
+
+    @property
     def missing_half(self) -> float | None:
         """Half the 95 % interval of the share of rows in which it is missing; None if that is unknown."""
         if not self.is_measured:

@@ -66,6 +66,13 @@ def test_a_mean_is_linear_in_signed_shares():
     assert negative.mean_interval().value == 1
 
 
+def test_the_error_of_a_standard_deviation_is_that_of_half_the_variance():
+    """With a share p of ones the variance is p - p², so a small change e of p changes it by (1 - 2p) e."""
+    variance = 0.3 * 0.7
+    assert NUMBERS.spread_std == pytest.approx(0.4 * NOISE / (2 * variance), rel=1e-4)
+    assert LEVELS.spread_std is None
+
+
 def test_empty_cells_together_may_be_empty():
     """The ends of each interval are cut at 0, so those of a sum do not follow from them."""
     line = Integer("x", bounds=(0, 5))
@@ -113,4 +120,4 @@ def test_a_column_that_is_lost_or_was_not_measured_has_no_interval():
     collapsed = replace(NUMBERS, column=line, counts=np.array([1000.0]), numbers=np.arange(100.0))
     assert collapsed.is_collapsed
     assert (collapsed.share_intervals(), collapsed.mean_interval()) == (None, None)
-    assert collapsed.mean_std == np.inf
+    assert (collapsed.mean_std, collapsed.spread_std) == (np.inf, np.inf)
