@@ -228,7 +228,7 @@ class _Judgement:
         spreads: dict[str, Grade] = {name: "poor" if name in self.hidden_spreads else "good" for name in means}
         yield from (use for use in _by_grade("standard deviations", spreads) if use[0] == "poor")
         yield from _by_grade("group means", {f"by {name}": grade for name, grade in self._group_grades().items()})
-        yield from _by_grade("correlations", {self._name(p): self._grade_of_pair(p) for p in self.pairs}, "pair")
+        yield from _by_grade("associations", {self._name(p): self._grade_of_pair(p) for p in self.pairs}, "pair")
         tables = {self._name(pair): grade_of(self.tables[pair.columns], TABLE_LIMITS) for pair in self.pairs}
         yield from _by_grade("cross tables", tables, "pair")
         if len(self.columns) > 1 and self.model.measurements is not None:
@@ -284,7 +284,7 @@ class _Judgement:
         if self.pairs:
             half, certain = median(pair.half for pair in self.pairs), sum(pair.is_certain for pair in self.pairs)
             error = f"± {half:.2f} by noise and sampling"
-            yield f"Correlations: {error} in a typical pair{_limits(CORRELATION_LIMITS, 'g')}."
+            yield f"Associations (Spearman's ρ or Cramér's V): {error} in a typical pair{_limits(CORRELATION_LIMITS, 'g')}."
             table = moved.format(median(self.tables.values()))
             yield f"Cross tables: {table} in a typical pair{_limits(TABLE_LIMITS, '.0%')}."
             yield f"A relation is certain in {certain:,} of {plural(len(self.pairs), 'measured pair')} of columns."

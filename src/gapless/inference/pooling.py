@@ -371,6 +371,9 @@ def _below_noise(results: Sequence[Estimates]) -> list[bool]:
     return [bool(few) for few in (many > 0) & (many <= 1.96 * known.std(axis=0, ddof=1))]
 
 
+_NOT_COVERED = "Intervals do not cover the error of this."
+
+
 def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     names = model.schema.names
     with_bins = [names[c] for c in binned(model.schema, columns)]
@@ -379,8 +382,7 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     held = "sampling, noise, and gaps if values are missing at random" if gaps else "sampling and noise"
     notes = [f"95% intervals for the population. They cover {held}."]
     if blind:
-        position = f"Where values of {listing(blind)} are inside their bins"
-        notes.append(f"{position} was not measured. Intervals do not cover that.")
+        notes.append(f"Positions of values within the bins of {listing(blind)} were not measured. {_NOT_COVERED}")
     if with_bins and len(columns) > 1:
         notes.append(
             f"Dependence within the bins of {listing(with_bins)} was not measured. Values inside bins are taken to "

@@ -176,8 +176,8 @@ def _share_inside(table: Table, column: int) -> float:
     assert values is not None  # noqa: S101 for mypy: the column is numeric
     values, codes = values[codes < bins].astype(np.float64), codes[codes < bins].astype(np.int64)
     means = np.bincount(codes, values, bins) / np.maximum(np.bincount(codes, minlength=bins), 1)
-    inside = np.bincount(codes, np.square(values - means[codes]), bins)
-    return float(inside.max() / max(len(values) * values.var(), np.finfo(float).tiny)) if len(values) else 0.0
+    squares = np.bincount(codes, np.square(values - means[codes]), bins)
+    return float(squares.max() / max(len(values) * values.var(), np.finfo(float).tiny)) if len(values) else 0.0
 
 
 SWEEPS = 4  # of backfitting

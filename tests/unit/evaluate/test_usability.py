@@ -130,7 +130,7 @@ def test_a_large_release_is_good(tmp_path):
     judged = usability(fitted(large(30_000), LARGE, tmp_path, budget=gl.Budget(3.0, 1e-6)))
     assert judged.verdict == "good"
     assert (judged.with_care, judged.not_for) == ((), ())
-    assert any(use.startswith("correlations (a × n, ") for use in judged.usable_for)  # the strongest first
+    assert any(use.startswith("associations (a × n, ") for use in judged.usable_for)  # the strongest first
     assert "group means (by a, by b)" in judged.usable_for
     assert "regressions" in judged.usable_for
     assert "classifiers" in judged.usable_for
