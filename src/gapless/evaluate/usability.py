@@ -283,8 +283,8 @@ class _Judgement:
             yield f"Means: {error} in a typical column{_limits(MEAN_LIMITS, 'g')}."
         if self.pairs:
             half, certain = median(pair.half for pair in self.pairs), sum(pair.is_certain for pair in self.pairs)
-            error = f"± {half:.2f} by noise and sampling"
-            yield f"Associations (Spearman's ρ or Cramér's V): {error} in a typical pair{_limits(CORRELATION_LIMITS, 'g')}."
+            error = f"± {half:.2f} by noise and sampling in a typical pair{_limits(CORRELATION_LIMITS, 'g')}"
+            yield f"Associations (Spearman's ρ or Cramér's V): {error}."
             table = moved.format(median(self.tables.values()))
             yield f"Cross tables: {table} in a typical pair{_limits(TABLE_LIMITS, '.0%')}."
             yield f"A relation is certain in {certain:,} of {plural(len(self.pairs), 'measured pair')} of columns."
