@@ -201,8 +201,8 @@ class ColumnPrecision:
 
     def share_interval(self, cells: Sequence[int]) -> Interval:
         """Return the share of these cells together, if the column has intervals; see `share_intervals`."""
-        share = self.ratio(np.isin(self.bins, cells), np.ones(len(self.bins)), is_share=True)
-        return self._interval(share, 0.0, 1.0)
+        part = np.isin(self.bins, cells).astype(np.float64)
+        return self._interval(self.ratio(part, np.ones(len(part)), is_share=True), 0.0, 1.0)
 
     def mean_interval(self) -> Interval | None:
         """Return the mean in the population; see `share_intervals`. None without numbers, or if it is lost."""
