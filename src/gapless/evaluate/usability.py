@@ -232,7 +232,11 @@ class _Judgement:
         tables = {self._name(pair): grade_of(self.tables[pair.columns], TABLE_LIMITS) for pair in self.pairs}
         yield from _by_grade("cross tables", tables, "pair")
         if len(self.columns) > 1 and self.model.measurements is not None:
-            yield self._learning_grade(list(self.correlations.values()), CORRELATION_LIMITS), "regressions"
+            values = [  # regressions are of values, not of ranks
+                _error(error, CORRELATION_LIMITS, is_known=not any(hides_spread(self.columns[c]) for c in pair))
+                for pair, error in self.correlations.items()
+            ]
+            yield self._learning_grade(values, CORRELATION_LIMITS), "regressions"
             yield self._learning_grade(list(self.tables.values()), TABLE_LIMITS), "classifiers"
             if self._not_measured > 0:
                 yield "poor", f"relations of the {plural(self._not_measured, 'pair')} that were not measured"

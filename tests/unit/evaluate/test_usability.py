@@ -212,6 +212,8 @@ def test_a_hidden_standard_deviation_is_not_usable_and_named(tmp_path):
     judged = usability(fitted(frame, schema, tmp_path, gl.Factors()))
     assert "standard deviations (visits)" in judged.not_for
     assert "means (day)" in judged.usable_for
+    assert any(use.startswith("associations") for use in judged.usable_for)
+    assert "regressions" in judged.with_care
     (reason,) = [reason for reason in judged.reasons if reason.startswith("Standard deviation hidden by noise")]
     assert reason.endswith("with care at best: visits.")
 
