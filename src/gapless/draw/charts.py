@@ -9,7 +9,7 @@ import math
 import re
 import string
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from gapless.draw.page import Html, join, shape, svg, svg_file, tag
@@ -136,13 +136,21 @@ def interval_bars(
     title: str,
     cells: Sequence[str],
     shares: Sequence[float],
-    intervals: Sequence[tuple[float, float]] | None,
+    interval: Callable[[Sequence[int]], tuple[float, float]] | None,
     *,
     ordered: bool,
 ) -> Html:
-    """Draw a bar for each cell, with a whisker for the 95 % interval of its share; without intervals, bars alone."""
+    """Draw a bar for each cell, or for several if there are many; without intervals, bars alone.
+
+    Args:
+        title: the title for screen readers.
+        cells: the names of the cells.
+        shares: their shares.
+        interval: returns the 95 % interval of the share of some cells together, for the whisker of their bar.
+        ordered: whether neighbouring cells are merged, not the smallest ones.
+    """
     names, (drawn,), groups = _fold(cells, (shares,), ordered=ordered)
-    ends = [None if intervals is None else _of_sum([intervals[cell] for cell in group]) for group in groups]
+    ends = [None if interval is None else interval(group) for group in groups]
     left, width, row = 134.0, 120.0, 21.0
     most = max([*drawn, *(high for _, high in filter(None, ends)), 1e-9])
     parts, texts = [], []
@@ -158,15 +166,8 @@ def interval_bars(
         parts += _whisker(left + width * low / most, left + width * high / most, top + 7) if reach else []
         text_start = left + width * max(high, share) / most + 6
         parts.append(tag("text", value_text, x=f"{text_start:.1f}", y=top + 11, class_="soft tiny"))
-    about = "Shares" if intervals is None else "95% intervals of shares"
+    about = "Shares" if interval is None else "95% intervals of shares"
     return svg(330, len(names) * row + 4, title, *parts, about=f"{about}: {'; '.join(texts)}")
-
-
-def _of_sum(intervals: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the interval of a sum of independent estimates."""
-    middle = sum((low + high) / 2 for low, high in intervals)
-    half = math.hypot(*((high - low) / 2 for low, high in intervals))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def span_text(low: float, high: float) -> str:

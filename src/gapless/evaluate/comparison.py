@@ -72,7 +72,7 @@ _STAGES = ("columns", "pairs", "subgroups", "sets of one", "sets of two", "sets 
 _ROWS = "Wasserstein distance, rows"
 SECOND_SAMPLE = (
     "Second sample: about the score of as many other people from the same population. No table can be expected to do "
-    "better. A score below twice this value counts as chance, unless it exceeds it by more than the limit for good."
+    "better. A score counts as chance if it is below twice this value, and above it by at most the limit for good."
 )
 COMPARE_PRIVATE = Call(
     "gapless.evaluate.compare_private", Variable("people"), Variable("other"), Argument("spend", "5%")

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any, Literal
 
 from gapless.draw.cards import GRADES, Grade
-from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS, SCORES, Limits, grade_of
+from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS, SCORES, SPREAD_LIMITS, Limits, grade_of
 from gapless.inference.associations import PairPrecision, pair_precision
 from gapless.inference.intervals import TWO_SIDED
 from gapless.inference.precision import ColumnPrecision, column_precision
@@ -112,10 +112,20 @@ def grade_of_column(column: ColumnPrecision) -> Grade:
 
 
 def grade_of_mean(column: ColumnPrecision) -> Grade | None:
-    """Return the grade of a mean by its 95 % error from noise, in standard deviations; None for levels."""
+    """Return the grade of a mean by its 95 % error from noise, in standard deviations; None for levels.
+
+    It is usable with care at best if noise hides the standard deviation, by which the error is divided.
+    """
     if column.mean_std is None:
         return None
-    return grade_of(_error(TWO_SIDED * column.mean_std, MEAN_LIMITS, is_known=_is_known(column)), MEAN_LIMITS)
+    is_known = _is_known(column) and not hides_spread(column)
+    return grade_of(_error(TWO_SIDED * column.mean_std, MEAN_LIMITS, is_known=is_known), MEAN_LIMITS)
+
+
+def hides_spread(column: ColumnPrecision) -> bool:
+    """Whether noise alone can make the standard deviation not usable; its error is a share of the larger one."""
+    error = TWO_SIDED * (column.spread_std or 0.0)
+    return error > SPREAD_LIMITS.poor * (1 + error)
 
 
 def _is_known(column: ColumnPrecision) -> bool:
@@ -199,6 +209,11 @@ class _Judgement:
         is_good = _share(grades, "good") >= GOOD and _share(pairs, "good") >= GOOD and has_relations
         return "good" if is_good else "limited"
 
+    @cached_property
+    def hidden_spreads(self) -> list[str]:
+        """The columns whose standard deviation noise hides, unless they are lost."""
+        return [c.column.name for c in self.varying if grade_of_column(c) != "poor" and hides_spread(c)]
+
     @property
     def _not_measured(self) -> int:
         return comb(len(self.varying), 2) - len(self.pairs)
@@ -210,12 +225,18 @@ class _Judgement:
         yield from _by_grade("single columns", {c.column.name: grade_of_column(c) for c in self.varying})
         means = {c.column.name: grade for c in self.varying if (grade := grade_of_mean(c)) is not None}
         yield from _by_grade("means", means)
+        spreads: dict[str, Grade] = {name: "poor" if name in self.hidden_spreads else "good" for name in means}
+        yield from (use for use in _by_grade("standard deviations", spreads) if use[0] == "poor")
         yield from _by_grade("group means", {f"by {name}": grade for name, grade in self._group_grades().items()})
-        yield from _by_grade("correlations", {self._name(p): self._grade_of_pair(p) for p in self.pairs}, "pair")
+        yield from _by_grade("associations", {self._name(p): self._grade_of_pair(p) for p in self.pairs}, "pair")
         tables = {self._name(pair): grade_of(self.tables[pair.columns], TABLE_LIMITS) for pair in self.pairs}
         yield from _by_grade("cross tables", tables, "pair")
         if len(self.columns) > 1 and self.model.measurements is not None:
-            yield self._learning_grade(list(self.correlations.values()), CORRELATION_LIMITS), "regressions"
+            values = [  # regressions are of values, not of ranks
+                _error(error, CORRELATION_LIMITS, is_known=not any(hides_spread(self.columns[c]) for c in pair))
+                for pair, error in self.correlations.items()
+            ]
+            yield self._learning_grade(values, CORRELATION_LIMITS), "regressions"
             yield self._learning_grade(list(self.tables.values()), TABLE_LIMITS), "classifiers"
             if self._not_measured > 0:
                 yield "poor", f"relations of the {plural(self._not_measured, 'pair')} that were not measured"
@@ -227,7 +248,8 @@ class _Judgement:
             for averaged, groups in enumerate(reversed(pair.columns)):
                 if (error := pair.group_means[averaged]) is not None:
                     error = inf if self._is_lost(groups) else error
-                    known_error = _error(error, MEAN_LIMITS, is_known=self._is_supported(pair))
+                    is_known = self._is_supported(pair) and not hides_spread(self.columns[pair.columns[averaged]])
+                    known_error = _error(error, MEAN_LIMITS, is_known=is_known)
                     errors.setdefault(groups, []).append(known_error)
         names = self.model.schema.names
         return {names[c]: grade_of(median(found), MEAN_LIMITS) for c, found in sorted(errors.items())}
@@ -252,6 +274,9 @@ class _Judgement:
         no_interval = [column.column.name for column in self.varying if column.unsupported]
         if no_interval:
             yield f"No intervals, so usable with care at best: {listing(no_interval)}."
+        if self.hidden_spreads:
+            names = listing(self.hidden_spreads)
+            yield f"Standard deviation hidden by noise, so the mean is usable with care at best: {names}."
         known = [column.distance for column in self.varying if not column.is_collapsed]
         means = [TWO_SIDED * column.mean_std for column in self.varying if column.mean_std is not None]
         moved = "noise alone moves {:.1%} of the rows to other cells"
@@ -262,8 +287,8 @@ class _Judgement:
             yield f"Means: {error} in a typical column{_limits(MEAN_LIMITS, 'g')}."
         if self.pairs:
             half, certain = median(pair.half for pair in self.pairs), sum(pair.is_certain for pair in self.pairs)
-            error = f"± {half:.2f} by noise and sampling"
-            yield f"Correlations: {error} in a typical pair{_limits(CORRELATION_LIMITS, 'g')}."
+            error = f"± {half:.2f} by noise and sampling in a typical pair{_limits(CORRELATION_LIMITS, 'g')}"
+            yield f"Associations (Spearman's ρ or Cramér's V): {error}."
             table = moved.format(median(self.tables.values()))
             yield f"Cross tables: {table} in a typical pair{_limits(TABLE_LIMITS, '.0%')}."
             yield f"A relation is certain in {certain:,} of {plural(len(self.pairs), 'measured pair')} of columns."

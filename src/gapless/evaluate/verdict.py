@@ -46,7 +46,7 @@ class Topic(NamedTuple):
     limits: Limits
 
 
-MEAN_LIMITS, CORRELATION_LIMITS = Limits(0.10, 0.25), Limits(0.10, 0.20)
+MEAN_LIMITS, SPREAD_LIMITS, CORRELATION_LIMITS = Limits(0.10, 0.25), Limits(0.10, 0.25), Limits(0.10, 0.20)
 
 # The most important first; the order decides between equal errors.
 TOPICS = (
@@ -54,7 +54,7 @@ TOPICS = (
     Topic("means", (MEAN,), MEAN_LIMITS),
     Topic("shares of single values", (SHARE,), Limits(0.02, 0.05)),
     Topic("correlations", (PEARSON, SPEARMAN, CRAMER), CORRELATION_LIMITS),
-    Topic("standard deviations", (SPREAD,), Limits(0.10, 0.25)),
+    Topic("standard deviations", (SPREAD,), SPREAD_LIMITS),
     Topic("shares of gaps", (GAPS,), Limits(0.02, 0.05)),
 )
 _TOPIC_OF = {measure: topic for topic in TOPICS for measure in topic.measures}

@@ -125,7 +125,7 @@ def columns_used(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     """Return the columns that a question reads; refuse questions that copies cannot answer."""
     if not isinstance(question, Mean | Proportion | Quantile | CrossTable | Correlation | Regression):
         raise QuestionError(
-            f"copies can estimate shares, means, quantiles and relations, but not {question}",
+            f"a release can estimate shares, means, quantiles and relations, but not {question}",
             hint=Hint("ask for a proportion, mean, median, quantile, table, correlation or regression")
             | Hint("ask the private table with ", Call("people.ask", Call("Count"), Argument("spend", "5%"))),
         )

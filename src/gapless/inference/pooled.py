@@ -13,7 +13,7 @@ from gapless.text import listing, two_way
 
 FREE = "Computed from released values: nothing was spent."
 NOISE_LEGEND = "× by noise: how many times as wide noise makes an interval, compared with sampling alone."
-GAPS_LEGEND = "× by gaps: gaps widen it again by this factor."
+GAPS_LEGEND = "× by gaps: how many times as wide gaps make it, on top of that."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

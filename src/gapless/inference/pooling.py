@@ -372,6 +372,9 @@ def _below_noise(results: Sequence[Estimates]) -> list[bool]:
     return [bool(few) for few in (many > 0) & (many <= 1.96 * known.std(axis=0, ddof=1))]
 
 
+_NOT_COVERED = "Intervals do not cover the error of this."
+
+
 def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     names = model.schema.names
     with_bins = [names[c] for c in binned(model.schema, columns)]
@@ -382,8 +385,7 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     if weight := as_sentence(model.facts.guarantee.protect.row_weight):
         notes.append(weight)
     if blind:
-        position = f"Where values of {listing(blind)} are inside their bins"
-        notes.append(f"{position} was not measured. Intervals do not cover that.")
+        notes.append(f"Positions of values within the bins of {listing(blind)} were not measured. {_NOT_COVERED}")
     if with_bins and len(columns) > 1:
         notes.append(
             f"Dependence within the bins of {listing(with_bins)} was not measured. Values inside bins are taken to "

@@ -23,6 +23,7 @@ several rows of one person, n counts persons.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
@@ -167,6 +168,24 @@ class ColumnPrecision:
         return self.ratio(part, whole).noise_std / spread if spread > 0 and not self.is_collapsed else math.inf
 
     @property
+    def spread_std(self) -> float | None:
+        """The standard error of the standard deviation by noise, as a share of it; None if the column has no numbers.
+
+        To first order: the noise in the sum over rows of half their squared distance from the mean, in variances. A
+        long tail of nonnegative counts may be noise alone. It inflates the variance, but the error stays large.
+        """
+        if self.numbers is None:
+            return None
+        part, whole = self._mean_parts
+        likely = self._likely_cells / max(float(self._likely_cells @ whole), 1e-300)
+        squares = (part - (likely @ part) * whole) ** 2
+        variance = float(likely @ squares)
+        if not self.is_measured or self.is_collapsed or variance <= 0:
+            return math.inf
+        rows = max(float(self.signed_cells @ whole), self.noise(whole), 1e-9)
+        return self.noise(squares / variance - whole) / (2 * rows)
+
+    @property
     def missing_half(self) -> float | None:
         """Half the 95 % interval of the share of rows in which it is missing; None if that is unknown."""
         if not self.is_measured:
@@ -183,15 +202,16 @@ class ColumnPrecision:
         share of gaps: it holds whatever the missing values are. Else values are taken to be missing at random.
         None if the column was not measured, or is lost.
         """
-        if not self._has_intervals:
-            return None
-        observed = np.ones(len(self.bins))
-        shares = (self.ratio(self.bins == cell, observed, is_share=True) for cell in range(self.column.size))
-        return [self._interval(share, 0.0, 1.0) for share in shares]
+        return [self.share_interval([cell]) for cell in range(self.column.size)] if self.has_intervals else None
+
+    def share_interval(self, cells: Sequence[int]) -> Interval:
+        """Return the share of these cells together, if the column has intervals; see `share_intervals`."""
+        part = np.isin(self.bins, cells).astype(np.float64)
+        return self._interval(self.ratio(part, np.ones(len(part)), is_share=True), 0.0, 1.0)
 
     def mean_interval(self) -> Interval | None:
         """Return the mean in the population; see `share_intervals`. None without numbers, or if it is lost."""
-        if self.numbers is None or not self._has_intervals:
+        if self.numbers is None or not self.has_intervals:
             return None
         return self._interval(self.ratio(*self._mean_parts), float(self.numbers.min()), float(self.numbers.max()))
 
@@ -276,7 +296,8 @@ class ColumnPrecision:
         return np.asarray(likely / np.bincount(self.bins, likely)[self.bins])
 
     @property
-    def _has_intervals(self) -> bool:
+    def has_intervals(self) -> bool:
+        """Whether its shares have intervals: it was measured, and is not lost."""
         return not self.unsupported and self.is_measured and not self.is_collapsed
 
     def _interval(self, found: Ratio, least: float, most: float) -> Interval:

@@ -66,8 +66,9 @@ def parse_question(text: str, missing: GapTreatment | None = None) -> AnyQuestio
     kind = parser.current.text.lower()
     if parser.current.kind != "word" or kind not in KINDS:
         called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as mode(age), not in a sentence
-        expected = f"there is no question {kind}()" if called else "expected a question"
-        raise parser.error_here(expected, hint=GRAMMAR)
+        if called:
+            raise QuestionError(f"cannot read {text!r}: there is no question {kind}()", hint=GRAMMAR)
+        raise parser.error_here("expected a question", hint=GRAMMAR)
     parser.advance()
     parser.expect("(", hint=GRAMMAR)
     make = _head(parser, kind)

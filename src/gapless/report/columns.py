@@ -28,8 +28,8 @@ _INTERVALS = (
     "Bars: shares among the synthetic rows in which the column is not missing. Whiskers and numbers: 95% intervals for "
     "the share in the population from which the private rows came, among those whose value is observed. They follow "
     "from the released counts, and cover noise and sampling. Synthetic rows follow a model of many measurements, so a "
-    "bar may be outside of its whisker. gapless estimate prints the same numbers, and estimates on several columns. "
-    "For columns with gaps its numbers are for all people: it fills gaps by what other columns show."
+    "bar may be outside its whisker. For columns without gaps, gapless estimate prints the same "
+    "numbers. For columns with gaps it estimates for all people: it fills gaps by what other columns show."
 )
 _HIDDEN = (
     " Of columns that are mostly missing, the intervals are widened by what the gaps hide: they hold for all people, "
@@ -88,12 +88,16 @@ def columns_section(sample: Table, usability: Usability) -> Html:
 def _card(column: ColumnPrecision, found: np.ndarray | None) -> Html:
     drawn = np.zeros(column.column.size) if found is None else found
     is_lost = grade_of_column(column) == "poor" and column.is_measured
-    intervals = None if is_lost else column.share_intervals()
+
+    def ends(cells: Sequence[int]) -> tuple[float, float]:
+        _, low, high = column.share_interval(cells)
+        return low, high
+
     chart = interval_bars(
         f"Shares of {column.column.name}",
         column.column.cells[: column.column.size],
         drawn.tolist(),
-        None if intervals is None else [(low, high) for _, low, high in intervals],
+        ends if column.has_intervals and not is_lost else None,
         ordered=column.column.is_ordered,
     )
     return tag(

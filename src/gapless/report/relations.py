@@ -25,19 +25,18 @@ MOST_PLOTTED, POINTS = 6, 300
 
 _MAP = (
     "Associations in hundredths: Spearman's ρ for two ordered columns, else Cramér's V. They are estimates from the "
-    "released values, with 95% intervals for noise and sampling, as gapless estimate prints them for columns without "
-    "gaps. Of many pairs of independent columns, some look related. So grey pairs are those that have 0 in a wider "
-    "interval: these hold for all pairs at once in 19 of 20 releases. Pairs without a square were not measured "
-    "together, or are lost in noise."
+    "released values, with 95% intervals for noise and sampling. For columns without gaps, gapless estimate prints the "
+    "same ρ. Of many pairs of independent columns, some look related by chance. So each pair has a second, wider "
+    "interval, and in 19 of 20 releases all of these contain the truth. A relation is certain if its wider interval "
+    "does not contain 0; other pairs are grey. Pairs without a square were not measured together, or are lost in noise."
 )
 _PLOTS = (
-    "Points: the first synthetic rows. Line: the regression on all of them. Band: the lines that the interval of the "
-    "rank correlation and that of the mean leave open. The strongest certain relations of two "
-    "numbers are shown."
+    "Points: the first synthetic rows. Line: the regression on all of them. Band: the lines that agree with the "
+    "intervals of the rank correlation and the mean. The strongest certain relations of two numbers are shown."
 )
 
 
-_STAR = tag("small", "*: in the synthetic rows the relation is outside of the interval.", class_="soft")
+_STAR = tag("small", "*: in the synthetic rows the relation is outside the interval.", class_="soft")
 
 
 def relations_section(sample: Table, usability: Usability) -> Html:
@@ -159,7 +158,7 @@ def _plot(sample: Table, pair: PairPrecision, both: Sequence[ColumnPrecision]) -
 
 
 def _band(x: Floats, y: Floats, pair: PairPrecision, mean: Interval) -> Band:
-    """Return the regression line of the rows, and the lines that the intervals of correlation and mean leave open."""
+    """Return the regression line of the rows, and the lines that agree with the intervals of correlation and mean."""
     places = np.linspace(x[:POINTS].min(), x[:POINTS].max(), 25)
     off = (places - x.mean()) / x.std()
     slope = float(np.corrcoef(x, y)[0, 1])

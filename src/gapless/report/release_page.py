@@ -106,14 +106,14 @@ def _measured(model: FittedModel, sample: Table, judged: Usability) -> Html:
     blind = [(column.column, drawn) for column, drawn in found if column.column.name not in model.within_bin_counts]
     crowded = [column.name for column, drawn in blind if crowded_bin(column, drawn) is not None]
     pairs = math.comb(many, 2)
-    by_features = ": of two ordered columns how their ranks and groups of values go together" * _by_features(model)
+    by_features = ": for two ordered columns, how their ranks and groups of values vary together" * _by_features(model)
     did = [
         f"{len(columns) - len(alone)} of {plural(len(columns), 'column')} by themselves."
         + (f" The others have one cell, or are derived from sets of columns: {listing(alone)}." if alone else ""),
         f"{len(together)} of {plural(pairs, 'pair')} of columns together (structure.svg){by_features}."
         if pairs
         else "",
-        f"How values lie inside the bins of {listing(model.within_bin_counts)}: bins were cut from that."
+        f"Counts within the bins of {listing(model.within_bin_counts)}: these bins were learned from them."
         if model.within_bin_counts
         else "",
     ]

@@ -486,7 +486,7 @@ class FittedModel:
                     f"constraint soft, {soft[rule].violating_share:.2%} of pairs expected to break it{noisy}: {rule}"
                 )
             else:
-                lines.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")
+                lines.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}, forbidden: {rule}")
         return [*lines, *filter(None, [self.pinned()])]
 
     def pinned(self) -> str:

@@ -14,6 +14,7 @@ from gapless.evaluate.usability import (
     SHARE_LIMITS,
     grade_of_column,
     grade_of_mean,
+    hides_spread,
     mostly_missing_sentence,
     usability,
 )
@@ -129,7 +130,7 @@ def test_a_large_release_is_good(tmp_path):
     judged = usability(fitted(large(30_000), LARGE, tmp_path, budget=gl.Budget(3.0, 1e-6)))
     assert judged.verdict == "good"
     assert (judged.with_care, judged.not_for) == ((), ())
-    assert any(use.startswith("correlations (a × n, ") for use in judged.usable_for)  # the strongest first
+    assert any(use.startswith("associations (a × n, ") for use in judged.usable_for)  # the strongest first
     assert "group means (by a, by b)" in judged.usable_for
     assert "regressions" in judged.usable_for
     assert "classifiers" in judged.usable_for
@@ -188,6 +189,33 @@ def test_each_limit_divides_two_grades(limit, better, worse):
     found = [grade_of_mean(replace(numbers, noise_std=std * times)) for times in (0.999, 1.001)]
     assert found == [better, worse]
     assert grade_of_mean(COLUMN) is None
+
+
+@pytest.mark.parametrize(("noise_std", "grade"), [(1.0, "fair"), (0.001, "good")])
+def test_noise_in_a_long_tail_does_not_make_a_mean_look_calm(noise_std, grade):
+    """Nonnegative counts of the tail inflate the standard deviation: the error of the mean is a small share of it."""
+    counts = np.append([4500.0, 4500.0], noise_std * np.resize([1.0, -1.0], 98))
+    line = Integer("x", bounds=(0, 99), bins=100)
+    column = ColumnPrecision(line, counts, noise_std, 9000.0, 10 * noise_std, 9000.0, numbers=np.arange(100.0))
+    assert 1.96 * column.mean_std < MEAN_LIMITS.good
+    assert hides_spread(column) == (grade == "fair")
+    assert grade_of_column(column) == "good"
+    assert grade_of_mean(column) == grade
+
+
+def test_a_hidden_standard_deviation_is_not_usable_and_named(tmp_path):
+    schema = Schema("t", [Integer("visits", bounds=(0, 275), bins="learned"), Integer("day", bounds=(1, 31))])
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {"visits": np.minimum(rng.geometric(0.7, 20_000) - 1, 275), "day": rng.integers(1, 32, 20_000)}
+    )
+    judged = usability(fitted(frame, schema, tmp_path, gl.Factors()))
+    assert "standard deviations (visits)" in judged.not_for
+    assert "means (day)" in judged.usable_for
+    assert any(use.startswith("associations") for use in judged.usable_for)
+    assert "regressions" in judged.with_care
+    (reason,) = [reason for reason in judged.reasons if reason.startswith("Standard deviation hidden by noise")]
+    assert reason.endswith("with care at best: visits.")
 
 
 def test_what_has_no_interval_is_usable_with_care_at_best(tmp_path):

@@ -187,9 +187,9 @@ def test_other_forms_are_refused(returned):
 
 
 def test_questions_that_count_one_table_are_refused(copies):
-    with pytest.raises(gl.errors.QuestionError, match=r"copies can estimate shares, .*, but not variance\(age\)\n"):
+    with pytest.raises(gl.errors.QuestionError, match=r"a release can estimate shares, .*, but not variance\(age\)\n"):
         gl.pool(copies, gl.Variance("age"))
-    with pytest.raises(gl.errors.QuestionError, match="copies can estimate shares"):
+    with pytest.raises(gl.errors.QuestionError, match="a release can estimate shares"):
         gl.pool(copies, gl.Count())
     with pytest.raises(gl.errors.ModelError, match="pool\\(\\) takes copies, not a Table"):
         gl.pool(copies[0], gl.Mean("age"))
@@ -571,7 +571,7 @@ def test_bins_are_named_whose_inside_was_not_measured(bins, is_noted, tmp_path):
     table = private(people(500)[["age"]], schema, tmp_path)
     copies = gl.Independent().fit(table, spend=table.ledger.left).copies(2, seed=1)
     notes = gl.pool(copies, gl.Mean("age")).notes
-    assert any("Where values of age are inside their bins was not measured" in note for note in notes) == is_noted
+    assert any("Positions of values within the bins of age were not measured" in note for note in notes) == is_noted
 
 
 def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):

@@ -66,6 +66,24 @@ def test_a_mean_is_linear_in_signed_shares():
     assert negative.mean_interval().value == 1
 
 
+def test_the_error_of_a_standard_deviation_is_that_of_half_the_variance():
+    """With a share p of ones the variance is p - p², so a small change e of p changes it by (1 - 2p) e."""
+    variance = 0.3 * 0.7
+    assert NUMBERS.spread_std == pytest.approx(0.4 * NOISE / (2 * variance), rel=1e-4)
+    assert LEVELS.spread_std is None
+
+
+def test_empty_cells_together_may_be_empty():
+    """The ends of each interval are cut at 0, so those of a sum do not follow from them."""
+    line = Integer("x", bounds=(0, 5))
+    column = replace(LEVELS, column=line, counts=np.array([500.0, 500.0, 4.0, -6.0, 5.0, -3.0]), total_std=10 * 6**0.5)
+    share, low, high = column.share_interval([2, 3, 4, 5])
+    assert (share, low) == (0, 0)
+    assert high == pytest.approx(1.959964 * np.hypot(20e-3, (2 / 1004) ** 0.5 / 1000**0.5), rel=0.05)
+    assert sum(end.high for end in column.share_intervals()[2:]) > 1.8 * high
+    assert column.share_interval([1]) == column.share_intervals()[1]
+
+
 def test_counts_within_learned_bins_move_a_mean_and_add_noise():
     line = Integer("x", bounds=(0, 3), bins=2)
     counted = replace(NUMBERS, column=line, numbers=np.arange(4.0))
@@ -102,7 +120,7 @@ def test_a_column_that_is_lost_or_was_not_measured_has_no_interval():
     collapsed = replace(NUMBERS, column=line, counts=np.array([1000.0]), numbers=np.arange(100.0))
     assert collapsed.is_collapsed
     assert (collapsed.share_intervals(), collapsed.mean_interval()) == (None, None)
-    assert collapsed.mean_std == np.inf
+    assert (collapsed.mean_std, collapsed.spread_std) == (np.inf, np.inf)
 
 
 def test_a_released_number_of_rows_of_zero_is_at_least_that_of_the_rows_that_were_counted():

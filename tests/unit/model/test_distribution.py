@@ -67,7 +67,7 @@ def test_sampling_and_saving_are_enough_for_a_model_and_its_release(model, table
         assert [codes.tolist() for codes in sample.codes] == [[1] * 7, [2] * 7]
         assert "Shares of x0" in release_page(some, sample, table.ledger)
         assert "Shares of x0" in release_page(some, some.sample(7, gaps="as-observed"), table.ledger)
-        assert f"- Constraint kept: {DECIDES.forbidden}." in privacy_statement(some, sample, table.ledger)
+        assert f"- Constraint kept, forbidden: {DECIDES.forbidden}." in privacy_statement(some, sample, table.ledger)
         assert some.facts.edges == ((0, 1),)
         assert "<svg" in some.picture()
 

@@ -152,13 +152,13 @@ def test_a_dependency_has_one_value_for_each_job_and_not_one_for_each_bin(fitted
 def test_describe_lists_the_rules(fitted):
     model, ledger = fitted["mst"]
     lines = model.constraints()
-    assert lines[0] == f"constraint kept: {KEPT['dependency']}"
+    assert lines[0] == f"constraint kept, forbidden: {KEPT['dependency']}"
     assert lines[-1].startswith(
         "so that values keep the constraints, bins have one value each where that is needed: wage"
     )
     assert f"  {lines[0]}" in model.describe().splitlines()
     sample = model.sample(100, seed=0)
-    assert f"- Constraint kept: {KEPT['dependency']}." in list(privacy_statement(model, sample, ledger))
+    assert f"- Constraint kept, forbidden: {KEPT['dependency']}." in list(privacy_statement(model, sample, ledger))
     assert "<h2>Constraints</h2>" in release_page(model, sample, ledger)
 
 
@@ -166,7 +166,7 @@ def test_a_rule_against_rows_alike_is_named_as_not_enforced(tmp_path):
     table = private(people(), schema("t1.wage == t2.wage"), tmp_path)
     model = gl.Independent().fit(table, spend=table.ledger.left)
     assert model.not_enforced() == ["t1.wage == t2.wage"]
-    assert "  constraint not enforced: t1.wage == t2.wage" in model.describe().splitlines()
+    assert "  constraint not enforced, forbidden: t1.wage == t2.wage" in model.describe().splitlines()
 
 
 def test_rules_that_leave_no_row_are_refused_at_reading(tmp_path):

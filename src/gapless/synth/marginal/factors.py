@@ -83,7 +83,11 @@ class Factors(Synthesizer):
         )
         return context.fitted(
             learned,
-            settings={"pairs": len(context.pairs), "features": sum(known.size for known in context.features)},
+            settings={
+                "pairs": len(context.pairs),
+                "features": sum(known.size for known in context.features),
+                "products of features": f"counted in units of 1/{PRODUCT_LENGTH:,}",
+            },
             edges=[(a, b) for a, b in context.pairs],
         )
 
