@@ -47,7 +47,7 @@ if moment == "before a charge":
 if moment == "after a charge":
     Ledger.charge = die("after", Ledger.charge)
 if moment == "while rows are counted":
-    Disk._batch = die("before", Disk._batch)
+    Disk._view = die("before", Disk._view)
 if moment == "after an answer":
     Journal.write_answers = die("after", Journal.write_answers)
 schema = gl.Schema.read(folder + "/people.toml")

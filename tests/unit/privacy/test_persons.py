@@ -12,6 +12,7 @@ from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.privacy import L1, MCAR, Guarantee, Ledger, Persons, Rows
 from gapless.privacy.journal import resumable
 from gapless.privacy.ledger_file import hash_of, seal_of
+from gapless.privacy.row_key import key_of
 
 SCHEMA = gl.Schema(
     "visits", [gl.Categorical("ward", ["a", "b"], may_be_missing=True)], person="patient", rows_per_person=3
@@ -114,6 +115,7 @@ def test_a_ledger_of_rows_refuses_persons_and_states_what_its_releases_lack(tmp_
     with pytest.raises(LedgerError, match="the releases so far are less private than they state") as error:
         gl.read(FRAME, SCHEMA, protect=Persons("patient", 3), **place)
     assert "keep protect=Rows(1) without an id, if no person has more rows" in error.value.hint
+    assert not key_of(place["ledger"]).exists()
 
 
 def test_a_schema_with_an_id_protects_persons(read, tmp_path):

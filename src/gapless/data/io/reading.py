@@ -92,6 +92,8 @@ def read(
     if isinstance(protect, Persons):
         ignored = [name for name in schema.ignore if name not in protect.id]
         rows_schema = replace(schema, person=protect.id, ignore=ignored)
+        if place.exists():  # a ledger of another unit gets no key
+            Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
         limit = RowLimit(protect.id, protect.at_most, row_key(place))
     held = open_engine(data, rows_schema, engine=engine, query=query, encoding=encoding, limit=limit)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
