@@ -1,5 +1,6 @@
 """Sums per person: a person moves them by at most one unit, however many of its rows are kept."""
 
+import math
 import tempfile
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from gapless import Integer, Ordinal, Schema
 from gapless.data import person_sums
-from gapless.data.person_sums import FINEST, person_sum, rows_per_person, steps_of_person
+from gapless.data.person_sums import FINEST, person_sum, person_sum_distance, rows_per_person, steps_of_person
+from gapless.data.row_contribution import LARGEST_UNIT, Groups, RowContribution
 from gapless.privacy import L1
 from gapless.query import parse_question
 from helpers.examples import examples
@@ -139,6 +141,39 @@ def test_the_numbers_of_persons_are_of_all_rows_and_not_of_the_kept_ones():
     assert revealed(lambda of: rows_per_person(of.where("d", ["y"]), 4), rows) == [2, 1, 0, 1]
 
 
+# 17 rows, two or three in each cell: shares of 17 do not divide the grid, and most are more than half a step off.
+UNEVEN = [("p", a, d) for a in "0123" for d in "xy"] * 2 + [("p", "3", "y")]
+
+
+def test_shares_that_the_grid_does_not_have_are_rounded_towards_zero_so_that_they_add_up_to_at_most_a_unit():
+    asked = parse_question("table(a, d) per person").compile(SCHEMA)
+    for classes in (None, 1):
+        shares = revealed(lambda of, some=classes: person_sum(of, asked.contribution, classes=some), UNEVEN, 17)
+        assert shares == [*[2 * FINEST // 17] * 7, 3 * FINEST // 17]
+        assert sum(shares) == FINEST - 5  # exactly a unit if nothing were rounded
+
+
+@pytest.mark.parametrize("unit", [3, 1000, FINEST, FINEST + 1, LARGEST_UNIT])
+def test_numbers_of_both_signs_on_grids_of_any_size_are_rounded_towards_zero(unit):
+    sizes = np.array([unit, -unit, unit - 1, 2 - unit, 0])  # by the code of `a`; the last is a gap
+    contribution = RowContribution(
+        ("a", "d"),
+        lambda rows: sizes[np.minimum(rows["a"], 4)][:, None],
+        components=1,
+        unit=unit,
+        by=(Groups("d", np.arange(3), 2),),
+        signed=True,
+    )
+    rows = [("p", "1", "x")] * 5 + [("p", "2", "x")] * 4 + [("p", "3", "y")] * 6 + [("p", "0", "y")] * 4
+    steps = steps_of_person(contribution)
+    assert unit <= steps * unit <= max(FINEST, LARGEST_UNIT)
+    sums = revealed(lambda of: person_sum(of, contribution), rows, 19)
+    in_x, in_y = 4 * (unit - 1) - 5 * unit, 6 * (2 - unit) + 4 * unit
+    assert sums == [math.trunc(Fraction(steps * total, 19)) for total in (in_x, in_y)]
+    assert min(sums) < 0
+    assert person_sum_distance(contribution) == L1(steps * unit)
+
+
 def of_all_rows(_persons, cells, added, _rows, width, steps):
     """Planted: rows are added up, not averaged."""
     total = np.zeros((width, added.shape[1]), dtype=np.int64)
@@ -156,10 +191,20 @@ def by_cell(persons, cells, added, _rows, width, steps):
     return total.ravel()
 
 
-@pytest.mark.parametrize("planted", [of_all_rows, by_cell])
+def rounded(to):
+    """Planted: shares are rounded by another function."""
+
+    def sum_of_means(persons, cells, added, rows, width, steps):
+        total = np.zeros((width, added.shape[1]))
+        np.add.at(total, cells, steps * added / rows[persons][:, None])  # of a single person
+        return to(total).astype(np.int64).ravel()
+
+    return sum_of_means
+
+
+@pytest.mark.parametrize("planted", [of_all_rows, by_cell, rounded(np.ceil), rounded(np.rint)])
 def test_planted_errors_are_found(monkeypatch, planted):
     monkeypatch.setattr(person_sums, "_sum_of_means", planted)
-    asked = parse_question("count() per person by d").compile(SCHEMA)
-    rows = [("p", "1", "x"), ("p", "2", "y"), ("p", "3", "x")]
-    change, distance = moved(lambda of: person_sum(of, asked.contribution), table([]), table(rows))
+    asked = parse_question("table(a, d) per person").compile(SCHEMA)
+    change, distance = moved(lambda of: person_sum(of, asked.contribution), table([]), table(UNEVEN, 17))
     assert change > distance.at_most

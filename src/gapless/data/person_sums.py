@@ -25,9 +25,12 @@ from gapless.data.row_contribution import RowContribution
 from gapless.errors import Argument, Call, EngineError, Hint, SchemaError
 from gapless.privacy.budget import Persons
 from gapless.privacy.private import L1, Private
+from gapless.text import plural
 from gapless.types import Integers, whole
 
 FINEST = 720_720  # steps of a person's part of a sum: a multiple of 1 to 16, so that most shares of rows are exact
+MOST_CLASSES = 1000  # of persons, by their number of rows
+MOST_SUMS = 1 << 22  # that are released together
 
 
 def check_knows_persons(table: PrivateTable) -> None:
@@ -56,6 +59,18 @@ def person_sum_distance(contribution: RowContribution) -> L1:
     return L1(contribution.unit * steps_of_person(contribution))
 
 
+def check_classes(contribution: RowContribution, classes: int) -> None:
+    """Refuse a number of classes of persons that is out of range, or too many sums. All of it is public."""
+    classes = whole("classes", classes, error=SchemaError, least=1, most=MOST_CLASSES)
+    if (sums := contribution.width * classes) > MOST_SUMS:
+        raise SchemaError(
+            f"a question may have at most {MOST_SUMS:,} sums, but {plural(contribution.groups, 'group')} in "
+            f"{plural(classes, 'class', 'classes')} of persons have {sums:,}",
+            hint=Hint("name fewer columns to group by")
+            | Hint("pass the answer to ", Call("gapless.query.RowsPerPerson", 20), " as ", Argument("all_rows")),
+        )
+
+
 def person_sum(
     table: PrivateTable, contribution: RowContribution, *, classes: int | None = None
 ) -> Private[Integers, L1]:
@@ -67,6 +82,8 @@ def person_sum(
     Distance: `person_sum_distance`. `reads`: every row.
     """
     check_knows_persons(table)
+    if classes is not None:
+        check_classes(contribution, classes)
     places = table.schema.positions(contribution.columns)
     observed = {name: table.schema[name].size for name in contribution.needs}
     steps, at_most = steps_of_person(contribution), table.protect.at_most
@@ -112,7 +129,7 @@ def rows_per_person(table: PrivateTable, most: int) -> Private[Integers, L1]:
     Distance: a person is in one cell, so it changes the counts by 1. `reads`: every row.
     """
     check_knows_persons(table)
-    most = whole("most", most, error=SchemaError, least=1)
+    most = whole("most", most, error=SchemaError, least=1, most=MOST_CLASSES)
 
     def count(engine: Engine) -> Integers:
         return np.bincount(_capped(cast("KnowsPersons", engine).rows_of_persons(), most), minlength=most + 1)[1:]

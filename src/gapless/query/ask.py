@@ -11,7 +11,7 @@ from gapless.data.io.reading import unit_of
 from gapless.data.private_table import check_in_memory, check_question
 from gapless.data.sums import NEIGHBOR_FILLING
 from gapless.errors import Argument, BudgetError, Call, Hint, QuestionError, SchemaError
-from gapless.privacy import Budget, Loss, Spend
+from gapless.privacy import Budget, Loss, Persons, Spend
 from gapless.privacy.budget import RECOMMENDED_BUDGET, share_of
 from gapless.query.answers import Answer
 from gapless.query.compiled import CompiledQuestion
@@ -90,8 +90,10 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
         schema: the public schema of the table.
         budget: the budget of the table.
         spend: the amount to spend: "10%" of the budget, or a loss.
-        rows: the approximate number of rows that the answer, or one group of it, is about. The noise on means, shares,
-            variances and quantiles depends on it. The true number is private. By default `expected_rows` of the schema.
+        rows: the approximate number of rows that the answer, or one group of it, is about; of persons for a question
+            per person. The noise on means, shares, variances and quantiles depends on it. The true number is private.
+            By default `expected_rows` of the schema, if the answer is about all rows of the data: not for persons, nor
+            where only some rows of each person are kept.
 
     >>> from gapless.query import Count, Mean
     >>> from gapless.schema import Integer
@@ -118,11 +120,15 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
 
 def preview_compiled(asked: CompiledQuestion, loss: Loss, rows: int | None = None) -> Preview:
     """The expected noise for a loss: see `preview`."""
-    per_person = unit_of(asked.declared_schema).at_most
+    unit, question = unit_of(asked.declared_schema), asked.question
+    per_person = unit.at_most
     if rows is not None:
         rows = whole("rows", rows, error=QuestionError, least=1)
         return _preview(asked, loss, per_person=per_person, rows=rows)
-    shown = _preview(asked, loss, per_person=per_person, rows=asked.declared_schema.expected_rows)
+    # The schema expects rows of the data. How many persons they have, and how many of them are kept, is private.
+    is_about_data = question.all_rows is not None or not (question.per_person or isinstance(unit, Persons))
+    expected = asked.declared_schema.expected_rows if is_about_data else None
+    shown = _preview(asked, loss, per_person=per_person, rows=expected)
     return shown if shown.rows is None else replace(shown, of=f"{shown.of}, {WHOLE_TABLE}")
 
 

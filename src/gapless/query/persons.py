@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from gapless.data import PrivateTable
-from gapless.data.person_sums import rows_per_person
+from gapless.data.person_sums import MOST_CLASSES, rows_per_person
 from gapless.errors import QuestionError
 from gapless.privacy import L1, Loss
 from gapless.query.answers import Estimate
@@ -19,7 +19,6 @@ from gapless.schema import Schema
 from gapless.types import whole
 
 LIMITS = (1, 2, 3, 5, 10, 20, 50, 100)  # of rows per person, of which the answer says what they would keep
-MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class RowsPerPerson(Question):
     most: int = 20
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "most", whole("most", self.most, error=QuestionError, least=2, most=MOST))
+        object.__setattr__(self, "most", whole("most", self.most, error=QuestionError, least=2, most=MOST_CLASSES))
         Question.__post_init__(self)
         if self.where or self.by is not None or self.per_person or self.all_rows is not None:
             raise QuestionError(

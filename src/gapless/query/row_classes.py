@@ -19,8 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gapless.data.person_sums import MOST_CLASSES
 from gapless.errors import Call, Hint, QuestionError
 from gapless.query.answers import Answer
+from gapless.text import plural
+from gapless.types import is_number
 
 LEAST_CLASSES = 3
 MOST_NOISE = 0.01  # of a weighted sum, as a share of the rows
@@ -36,12 +39,18 @@ class RowClasses:
     @classmethod
     def of(cls, answer: Any) -> RowClasses:
         """The weights from an answer to the question of rows per person."""
+        hint = Hint("ask ", Call("gapless.query.RowsPerPerson", 20), " first, and pass its answer")
         if not (isinstance(answer, Answer) and answer.question.startswith(QUESTION)):
             raise QuestionError(
-                f"all_rows must be an answer to rows_per_person(20), got a {type(answer).__name__}",
-                hint=Hint("ask ", Call("gapless.query.RowsPerPerson", 20), " first, and pass its answer"),
+                f"all_rows must be an answer to rows_per_person(20), got a {type(answer).__name__}", hint=hint
             )
         persons = [estimate.value for estimate in answer.estimates]
+        if not (2 <= len(persons) <= MOST_CLASSES and all(map(_is_finite, [*persons, answer.noise_std]))):
+            raise QuestionError(
+                f"all_rows must have from 2 to {MOST_CLASSES:,} finite numbers and the noise on them, "
+                f"got {plural(len(persons), 'number')}",
+                hint=hint,
+            )
         most_noise = MOST_NOISE * sum(j * many for j, many in enumerate(persons, 1))
         found = cls(_weights(persons, min(LEAST_CLASSES, len(persons))))
         for classes in range(LEAST_CLASSES + 1, len(persons) + 1):
@@ -55,6 +64,10 @@ class RowClasses:
     def noise_factor(self) -> float:
         """The noise of a weighted sum of classes, over that of a class."""
         return math.hypot(*self.weights)
+
+
+def _is_finite(number: object) -> bool:
+    return is_number(number) and math.isfinite(number)
 
 
 def _weights(persons: Sequence[float], classes: int) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.data.person_sums import person_sum, person_sum_distance, steps_of_person
+from gapless.data.person_sums import check_classes, person_sum, person_sum_distance, steps_of_person
 from gapless.data.row_contribution import plain_sum_distance
 from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
@@ -165,8 +165,9 @@ class Drop(SingleRelease):
             distance = plain_sum_distance(asked.contribution, per_person)
             return preview_sums(asked, asked.contribution.unit, distance, loss, rows)
         _check_is_normal(asked, loss.order)
-        distance = person_sum_distance(asked.contribution)
-        return preview_sums(asked, _person_unit(asked), distance, loss, rows, _class_weights(asked))
+        weights, distance = _class_weights(asked), person_sum_distance(asked.contribution)
+        check_classes(asked.contribution, len(weights))
+        return preview_sums(asked, _person_unit(asked), distance, loss, rows, weights)
 
 
 def _person_unit(asked: CompiledQuestion) -> int:

@@ -1,12 +1,17 @@
 """Questions per person, and the question how many rows persons have: text, answers, noise, refusals."""
 
+import math
 import re
+from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.data import person_sums
+from gapless.data.person_sums import person_sum, rows_per_person
 from gapless.errors import EngineError, QuestionError, SchemaError
 from gapless.query import RowsPerPerson, parse_question, preview
 from gapless.query.answers import Answer, Estimate, Noise
@@ -100,6 +105,22 @@ def test_the_preview_of_a_question_per_person_is_the_noise_of_its_answer(patient
         assert patients.ask(question, spend="5%").noise_std == pytest.approx(ahead.noise_std, rel=1e-6)
     about = preview(gl.Mean("age", per_person=True), SCHEMA, budget=BUDGET, spend="5%", rows=300)
     assert about.of == "an answer about 300 persons"
+
+
+def test_a_preview_takes_the_rows_that_the_schema_expects_for_the_rows_of_the_data_alone():
+    """The schema does not say how many persons they are of, nor how many of them are kept."""
+    expecting = replace(SCHEMA, expected_rows=4505)
+    of_rows = replace(expecting, person=(), rows_per_person=3)
+    shown = {"budget": BUDGET, "spend": "5%"}
+    for question, counted in ((gl.Mean("age", per_person=True), "persons"), (gl.Mean("age"), "rows")):
+        ahead = preview(question, expecting, **shown)
+        assert ahead == preview(question, SCHEMA, **shown)
+        assert (ahead.rows, ahead.of) == (None, f"the answer times the number of {counted} behind it")
+        assert preview(question, expecting, rows=900, **shown).of == f"an answer about 900 {counted}"
+    assert preview(gl.Median("age"), expecting, **shown) == preview(gl.Median("age"), SCHEMA, **shown)
+    assert preview(gl.Mean("age", per_person=True), of_rows, **shown).rows is None
+    for question, schema in ((gl.Mean("age", all_rows=answer_of(9, 9)), expecting), (gl.Mean("age"), of_rows)):
+        assert "about 4,505 rows, as many as the schema expects" in preview(question, schema, **shown).of
 
 
 @pytest.mark.parametrize(
@@ -218,9 +239,42 @@ def test_the_interval_of_a_weighted_sum_is_that_of_its_noise():
     noise = Noise(laplace=False, scale=3.0, step=0.01)
     assert noise.of_sum((1.0,)) is noise
     assert noise.of_sum((3.0, 4.0)).std == 15
+    assert noise.of_sum((3.0, 4.0)).step == pytest.approx(0.07)  # each is up to a step from continuous noise
     draws = np.random.default_rng(0).normal(0, 3, (100_000, 2)) @ [3, 4]
     beyond = (np.abs(draws) > noise.of_sum((3.0, 4.0)).limit()).mean()
     assert abs(beyond - 0.05) < 0.005  # more than 7 standard deviations
+
+
+@pytest.mark.parametrize(
+    ("numbers", "std"), [([], 1), ([9], 1), ([9] * 1001, 1), ([9, math.nan], 1), ([math.inf, 9], 1), ([9, 9], math.nan)]
+)
+def test_numbers_of_persons_that_no_answer_has_are_refused(numbers, std):
+    with pytest.raises(QuestionError, match="all_rows must have from 2 to 1,000 finite numbers"):
+        gl.Count(all_rows=answer_of(*numbers, std=std))
+
+
+def test_the_number_of_classes_of_persons_is_checked_before_a_charge(patients):
+    """Afterwards too many would not fit in memory, and an error would state the number of persons."""
+    before = len(patients.ledger.entries)
+    counted = gl.Count().compile(patients.schema).contribution
+    for wrong in (0, -1, 2.5, True, 1001, 2**40):
+        with pytest.raises(SchemaError, match=f"classes = {wrong}, but classes must be a whole number from 1 to 1000"):
+            person_sum(patients, counted, classes=wrong)
+        with pytest.raises(SchemaError, match=f"most = {wrong}, but most must be a whole number from 1 to 1000"):
+            rows_per_person(patients, wrong)
+    many = answer_of(*[1e6] * 1000)  # as many classes
+    with patch.object(person_sums, "MOST_SUMS", 7999):
+        wide = gl.Count(by="age", all_rows=many)
+        for ask in (
+            lambda: patients.ask(wide, spend="5%"),
+            lambda: patients.ask([gl.Count(), wide], spend="5%"),
+            lambda: preview(wide, SCHEMA, budget=BUDGET, spend="5%"),
+        ):
+            with pytest.raises(
+                SchemaError, match="at most 7,999 sums, but 8 groups in 1,000 classes of persons have 8,000"
+            ):
+                ask()
+    assert len(patients.ledger.entries) == before
 
 
 def test_weights_that_undo_a_limit_are_refused_where_they_mean_nothing(patients, tmp_path):
@@ -240,5 +294,7 @@ def test_weights_that_undo_a_limit_are_refused_where_they_mean_nothing(patients,
     )
     with pytest.raises(QuestionError, match="needs normal noise"):
         pure.ask(gl.Mean("age", all_rows=distribution), spend="5%")
+    with pytest.raises(QuestionError, match="needs normal noise"):
+        preview(gl.Mean("age", all_rows=distribution), SCHEMA, budget=gl.Budget(1.0, 0), spend="5%")
     assert len(pure.ledger.entries) == 0
     assert pure.ask(gl.Mean("age", per_person=True), spend="5%").interval is not None

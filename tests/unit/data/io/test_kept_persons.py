@@ -55,6 +55,12 @@ def test_a_value_that_varies_is_that_of_the_first_row_in_the_order_of_the_hash()
     assert found == {0, 1, 2}  # the key decides
 
 
+def test_the_first_row_is_the_one_that_is_kept_alone():
+    rows = [("p", sex, visit) for sex, visit in zip("fmxfmx", range(6), strict=True)]
+    for key in (bytes([number] * 32) for number in range(9)):
+        assert read(rows, at_most=6, key=key)[0][0] == read(rows, at_most=1, key=key)[0][0]
+
+
 def test_only_kept_rows_give_values():
     rows = [("p", "f" if visit % 2 else "m", visit) for visit in range(10)]
     for key in (bytes([number] * 32) for number in range(10)):
