@@ -195,6 +195,7 @@ def test_the_last_class_weighs_the_mean_of_its_numbers_of_rows():
     assert RowClasses.of(answer_of(9, 9, 10, 0, 30, std=much)).weights == (1, 2, 4.5)
     assert RowClasses.of(answer_of(9, 9, std=much)).weights == (1, 2)
     assert RowClasses.of(answer_of(9, 9, -10, 0, 5, std=much)).weights == (1, 2, 3)  # noise alone
+    assert RowClasses.of(answer_of(9, 9, 10, 0, -1, std=much)).weights == (1, 2, 3)  # at least its first number
     assert RowClasses.of(answer_of(0, 0, -1, 0, 2, std=much)).weights == (1, 2, 5)  # at most the last number
 
 
