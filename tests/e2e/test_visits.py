@@ -48,7 +48,7 @@ def test_visits_become_a_release_that_protects_patients(folder, run_here):
     budget = ("--epsilon", 1, "--delta", 1e-6, "--spend", "10%")
     code, out, _ = run_here("ask", "visits.csv", "-s", "visits.toml", *budget, "rows_per_person(10)", "mean(age)")
     assert code == 0
-    assert re.search(r"at most 3: keeps \d\d% of the rows, noise × 3", out)
+    assert re.search(r"at most 3: keeps \d\d% \[\d\d%, \d\d%\] of the rows, noise × 3", out)
     assert "Per row: each kept row weighs 1, so a patient_id weighs up to 3" in out
 
     # The release names whom it protects, and says how far it can be trusted and what its numbers are.
