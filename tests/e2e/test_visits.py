@@ -56,10 +56,12 @@ def test_visits_become_a_release_that_protects_patients(folder, run_here):
     assert code == 0, err
     assert "Verdict:" in out
     statement = (folder / "release/privacy.md").read_text()
-    assert re.search(r"any one patient\\?_id in the original table", statement)
+    assert re.search(r"all rows of any one patient\\?_id in the original table", statement)
     assert "At most 3 of them were kept, by a secret key, before anything was counted" in statement
     report = (folder / "release/report.html").read_text()
     assert "Judged from released values alone" in report
+    assert re.search(r"About [\d,]+ kept rows \(± [\d,]+ by noise, 95%\), at most 3 of each patient_id, so of", report)
+    assert "private rows," not in report
     assert "All numbers are per row: each kept row weighs 1, so a patient_id weighs up to 3" in report
     assert pl.read_csv(folder / "release/synthetic.csv").columns == ["age", "sex", "pressure"]
     ids = visits(900, 4505)["patient_id"].cast(pl.String).to_list()
