@@ -31,6 +31,9 @@ def print_check(result: Check, schema: Schema) -> None:
     console.print(result.patterns.picture())
     if result.persons is not None:
         console.print(f"\n{result.persons}")
+        varying = result.persons.varying if result.persons.persons < result.rows else {}
+        if any(varying.get(column.name) == 0 and not column.per_person for column in schema.file_columns):
+            console.print("  Try: write per_person = true for those that cannot change, such as a year of birth")
     if result.broken:
         console.print("\nConstraints that rows break (a release satisfies them all the same, unless they are soft):\n")
         for broken in result.broken:

@@ -94,10 +94,15 @@ def test_columns_that_vary_within_persons_are_counted_and_constant_ones_named(tm
     of_patient = frame.filter(pl.col("pressure") != "NA").group_by("patient_id")
     assert found.varying["pressure"] == (of_patient.agg(pl.col("pressure").n_unique())["pressure"] > 1).sum()
     assert str(found).endswith("the same in all rows of each person: age, sex")
+    frame.write_csv(tmp_path / "visits.csv")
+    SCHEMA.write(tmp_path / "before.toml")
+    run = CliRunner().invoke(app, ["check", str(tmp_path / "visits.csv"), "-s", str(tmp_path / "before.toml")])
+    declare = "Try: write per_person = true for those that cannot change"
+    assert declare in " ".join(run.output.split())
     columns = [replace(column, per_person=True) for column in SCHEMA.columns]
     replace(SCHEMA, columns=columns).write(tmp_path / "visits.toml")
-    frame.write_csv(tmp_path / "visits.csv")
     run = CliRunner().invoke(app, ["check", str(tmp_path / "visits.csv"), "-s", str(tmp_path / "visits.toml")])
     wrong = f"pressure has per_person = true, but several values in the rows of {found.varying['pressure']} persons"
     assert wrong in run.output.replace("\n", " ")
     assert "age has per_person" not in run.output
+    assert declare not in " ".join(run.output.split())
