@@ -80,7 +80,7 @@ def ask(
         typer.Option(
             min=1,
             help="For --preview: approximate number of rows in an answer, or in a group of it. "
-            "Default: expected_rows of the schema.",
+            "Default: expected_rows of the schema, without persons.",
             show_default=False,
         ),
     ] = None,
@@ -187,7 +187,7 @@ def _print_previews(ahead: list[Preview], percent: float, *, as_json: bool) -> N
     if any(shown.depends_on_rows and shown.rows is None for shown in ahead):
         sys.stdout.flush()
         notes.print(
-            "The noise depends on how many rows an answer is about, which is private. "
+            "The noise depends on how many rows or persons an answer is about, which is private. "
             "Try: add --rows 3000, or your own estimate of that number"
         )
 

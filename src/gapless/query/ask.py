@@ -91,7 +91,8 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
         budget: the budget of the table.
         spend: the amount to spend: "10%" of the budget, or a loss.
         rows: the approximate number of rows that the answer, or one group of it, is about. The noise on means, shares,
-            variances and quantiles depends on it. The true number is private. By default `expected_rows` of the schema.
+            variances and quantiles depends on it. The true number is private. By default `expected_rows` of the schema;
+            none if the schema names the id of persons, since that is not the number of kept rows or of persons.
 
     >>> from gapless.query import Count, Mean
     >>> from gapless.schema import Integer
@@ -122,7 +123,8 @@ def preview_compiled(asked: CompiledQuestion, loss: Loss, rows: int | None = Non
     if rows is not None:
         rows = whole("rows", rows, error=QuestionError, least=1)
         return _preview(asked, loss, per_person=per_person, rows=rows)
-    shown = _preview(asked, loss, per_person=per_person, rows=asked.declared_schema.expected_rows)
+    expected = None if asked.declared_schema.person else asked.declared_schema.expected_rows
+    shown = _preview(asked, loss, per_person=per_person, rows=expected)
     return shown if shown.rows is None else replace(shown, of=f"{shown.of}, {WHOLE_TABLE}")
 
 

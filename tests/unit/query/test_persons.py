@@ -1,6 +1,7 @@
 """Questions per person, and the question how many rows persons have: text, answers, noise, refusals."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -124,6 +125,15 @@ def test_the_interval_of_a_kept_share_holds_its_estimate_and_stays_within_what_i
         shares = kept_shares(persons)
         assert limit not in shares or low <= shares[limit] + 1e-12
         assert limit not in shares or shares[limit] <= high + 1e-12
+
+
+@pytest.mark.parametrize("question", [gl.Mean("age", per_person=True), gl.Mean("age")])
+def test_the_preview_does_not_take_the_expected_rows_for_persons_or_kept_rows(question):
+    expecting = replace(SCHEMA, expected_rows=1500)
+    ahead = preview(question, expecting, budget=BUDGET, spend="5%")
+    assert ahead == preview(question, SCHEMA, budget=BUDGET, spend="5%")
+    assert ahead.rows is None
+    assert preview(question, expecting, budget=BUDGET, spend="5%", rows=300).rows == 300
 
 
 def test_the_preview_of_a_question_per_person_is_the_noise_of_its_answer(patients):
