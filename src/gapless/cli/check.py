@@ -66,6 +66,12 @@ def _print_warnings(result: Check, schema: Schema) -> None:
                 f"{plural(varying[column.name], 'person')}: the first kept row decides.\n"
                 "  Try: correct these rows, or remove per_person = true"
             )
+    for code, rows in ({} if result.persons is None else result.persons.codes).items():
+        notes.print(
+            f"\nThe id is {code!r} in {plural(rows, 'row')}, which looks like a code for a gap. All these rows count "
+            "as those of one person, so most of them are left out, and the people behind them are protected less.\n"
+            "  Try: write an empty cell in place of this code"
+        )
     for name, persons in result.possible_ids:
         notes.print(
             f"\nThe schema promises one row per person, but {name} looks like an id of {plural(persons, 'person')}.\n"

@@ -50,6 +50,18 @@ def test_the_check_shows_it(tmp_path):
     assert "Rows per person (patient_id): 200 rows of 50 persons, 0 rows without an id" in run.output
 
 
+def test_the_check_names_codes_in_place_of_an_id(tmp_path):
+    frame = visits(50, 200)
+    ids = [" -9 "] * 12 + ["unknown"] * 2 + frame["patient_id"].cast(pl.String).to_list()[14:]
+    frame = frame.with_columns(patient_id=pl.Series(ids))
+    assert check(frame, SCHEMA).persons.codes == {"-9": 12, "unknown": 2}
+    assert check(visits(50, 200), SCHEMA).persons.codes == {}
+    frame.write_csv(tmp_path / "visits.csv")
+    SCHEMA.write(tmp_path / "visits.toml")
+    run = CliRunner().invoke(app, ["check", str(tmp_path / "visits.csv"), "-s", str(tmp_path / "visits.toml")])
+    assert "The id is '-9' in 12 rows, which looks like a code for a gap" in " ".join(run.output.split())
+
+
 def test_the_check_asks_if_one_row_per_person_is_promised_but_an_id_repeats(tmp_path):
     frame = visits(50, 200)
     promised = replace(SCHEMA, person=(), rows_per_person=1, ignore=["patient_id"])
