@@ -95,9 +95,9 @@ def _codes(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, int]:
         return {}
     texts = frame[names[0]].cast(pl.String).str.strip_chars().alias("text")
     counts = dict(texts.filter(texts != "").value_counts(sort=True).iter_rows())
-    words = {text for text in counts if text in USUAL_CODES or text.casefold() in GAP_WORDS}
+    usual = {text for text in counts if text in USUAL_CODES or text.casefold() in GAP_WORDS}
     numbers = {text for text in counts if text.startswith("-") and CODES_AMONG_NUMBERS.fullmatch(text)}
-    return {text: rows for text, rows in counts.items() if text in words | numbers}
+    return {text: rows for text, rows in counts.items() if text in usual | numbers}
 
 
 def possible_ids(frame: pl.DataFrame) -> Iterable[tuple[str, int]]:

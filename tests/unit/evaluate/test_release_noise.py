@@ -102,7 +102,7 @@ def test_noise_hides_a_column_in_one_learned_bin(tmp_path):
     assert noise["standard deviation"] > 0.25
 
 
-def test_a_release_of_few_rows_of_each_person_says_so_beside_what_noise_explains(tmp_path):
+def test_the_limit_of_rows_per_person_is_named_beside_what_noise_explains(tmp_path):
     rng = np.random.default_rng(1)
     frame = pl.DataFrame({"id": rng.integers(0, 100, 900), "a": rng.beta(2, 3, 900)}).with_columns(b=pl.col("a"))
     schema = Schema("sizes", SIZES.columns[:2])

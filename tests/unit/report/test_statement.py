@@ -169,10 +169,10 @@ def test_the_number_of_kept_rows_is_not_taken_for_that_of_persons(tmp_path, at_m
     table = gl.read(frame, VISITS, protect=unit, budget=budget, ledger=ledger)
     model = gl.Independent().fit(table, spend="60%")
     kept = kept_rows(model)
-    words = (
+    pattern = (
         r"About ([\d,]+) kept rows \(± ([\d,]+) by noise, 95%\), at most \d of each patient_id, so of ([\d,]+) persons"
     )
-    rows, noise, persons = (int(number.replace(",", "")) for number in re.match(words, kept).groups())
+    rows, noise, persons = (int(number.replace(",", "")) for number in re.match(pattern, kept).groups())
     truth = frame.group_by("patient_id").len()["len"].clip(upper_bound=at_most).sum()
     assert abs(rows - truth) <= 3 * noise  # of 1.96 standard deviations
     assert 1500 - truth > 2 * noise  # it is not the number of rows in the data
@@ -184,7 +184,7 @@ def test_the_number_of_kept_rows_is_not_taken_for_that_of_persons(tmp_path, at_m
     assert ", about " + f"{rows:,} kept rows" in model.describe()
 
 
-def test_nothing_is_said_of_kept_rows_where_rows_are_protected(tmp_path):
+def test_there_is_no_sentence_on_kept_rows_where_rows_are_protected(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 0))
     model = gl.Independent().fit(table, spend="50%")
     assert kept_rows(model) == ""

@@ -179,7 +179,7 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
     assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
 
 
-def test_a_frequent_code_apart_from_other_numbers_gets_a_remark_whatever_their_signs():
+def test_a_frequent_code_apart_from_other_numbers_gets_a_remark_also_if_they_are_negative():
     logs = [round(-1 + i * 0.013, 3) for i in range(400)]  # of wages: from -1 to 4.2
     frame = pl.DataFrame(
         {
