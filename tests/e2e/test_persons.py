@@ -62,7 +62,7 @@ def test_a_release_names_the_persons_and_shows_no_id(folder, run_here):
     statement = (folder / "out/privacy.md").read_text()
     unit = "all rows of one patient_id (at most 3 are kept)"
     assert re.search(r"adding or removing all rows of one patient\\?_id \(at most 3 are kept\)", statement)
-    assert re.search(r"with or without any one patient\\?_id in the original table", statement)
+    assert re.search(r"with or without all rows of any one patient\\?_id in the original table", statement)
     assert re.search(r"Unit of privacy: each patient\\?_id, with all its rows, added or removed", statement)
     assert "Gaps lower no figure" in statement
     assert "noisy estimate of the number of kept rows" in statement

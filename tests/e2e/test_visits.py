@@ -48,19 +48,21 @@ def test_visits_become_a_release_that_protects_patients(folder, run_here):
     budget = ("--epsilon", 1, "--delta", 1e-6, "--spend", "10%")
     code, out, _ = run_here("ask", "visits.csv", "-s", "visits.toml", *budget, "rows_per_person(10)", "mean(age)")
     assert code == 0
-    assert re.search(r"at most 3: keeps \d\d% of the rows, noise × 3", out)
-    assert "Per row: each kept row weighs 1, so a patient_id weighs up to 3" in out
+    assert re.search(r"at most 3: keeps \d\d% \[\d\d%, \d\d%\] of the rows, noise × 3", out)
+    assert "Per row: each kept row weighs 1, so one patient_id weighs up to 3" in out
 
     # The release names whom it protects, and says how far it can be trusted and what its numbers are.
     code, out, err = run_here("synth", "visits.csv", "-s", "visits.toml", "-o", "release", "-m", "mst")
     assert code == 0, err
     assert "Verdict:" in out
     statement = (folder / "release/privacy.md").read_text()
-    assert re.search(r"any one patient\\?_id in the original table", statement)
+    assert re.search(r"all rows of any one patient\\?_id in the original table", statement)
     assert "At most 3 of them were kept, by a secret key, before anything was counted" in statement
     report = (folder / "release/report.html").read_text()
     assert "Judged from released values alone" in report
-    assert "All numbers are per row: each kept row weighs 1, so a patient_id weighs up to 3" in report
+    assert re.search(r"About [\d,]+ kept rows \(± [\d,]+ by noise, 95%\), at most 3 of each patient_id, so of", report)
+    assert "private rows," not in report
+    assert "All numbers are per row: each kept row weighs 1, so one patient_id weighs up to 3" in report
     assert pl.read_csv(folder / "release/synthetic.csv").columns == ["age", "sex", "pressure"]
     ids = visits(900, 4505)["patient_id"].cast(pl.String).to_list()
     published = (folder / "release/synthetic.csv").read_text() + (folder / "release/ledger.json").read_text()

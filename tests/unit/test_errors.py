@@ -4,6 +4,7 @@ import gzip
 import inspect
 import io
 import traceback
+from dataclasses import replace
 
 import pandas as pd
 import polars as pl
@@ -111,6 +112,19 @@ def test_columns_not_in_the_schema_are_named_but_not_their_cells(tmp_path):
     ) as caught:
         gl.Table.read(frame, SCHEMA)
     assert CELL not in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_undeclared_column_with_the_name_of_an_id_is_not_only_to_be_declared():
+    frame = pl.DataFrame({"a": ["x"], "b": [1], "c": ["2020-01-01"], "patient_id": ["7"]})
+    with pytest.raises(gl.errors.SchemaError, match="does not have: 'patient_id'") as caught:
+        gl.Table.read(frame, SCHEMA)
+    assert caught.value.hint.startswith(
+        'write person = "patient_id" below [table] if it is the id of persons; or declare'
+    )
+    misspelt = replace(SCHEMA, person=("Patient_ID",), rows_per_person=3)
+    with pytest.raises(gl.errors.SchemaError, match="no column 'Patient_ID', which is the id of a person") as caught:
+        gl.Table.read(frame, misspelt)
+    assert "patient_id" in caught.value.hint
 
 
 @pytest.mark.parametrize("method", [gl.Independent, gl.MST, gl.AIM, gl.PrivBayes])

@@ -31,6 +31,9 @@ def print_check(result: Check, schema: Schema) -> None:
     console.print(result.patterns.picture())
     if result.persons is not None:
         console.print(f"\n{result.persons}")
+        varying = result.persons.varying if result.persons.persons < result.rows else {}
+        if any(varying.get(column.name) == 0 and not column.per_person for column in schema.file_columns):
+            console.print("  Try: write per_person = true for those that cannot change, such as a year of birth")
     if result.broken:
         console.print("\nConstraints that rows break (a release satisfies them all the same, unless they are soft):\n")
         for broken in result.broken:
@@ -63,6 +66,12 @@ def _print_warnings(result: Check, schema: Schema) -> None:
                 f"{plural(varying[column.name], 'person')}: the first kept row decides.\n"
                 "  Try: correct these rows, or remove per_person = true"
             )
+    for code, rows in ({} if result.persons is None else result.persons.codes).items():
+        notes.print(
+            f"\nThe id is {code!r} in {plural(rows, 'row')}, which looks like a code for a gap. All these rows count "
+            "as those of one person, so most of them are left out, and the people behind them are protected less.\n"
+            "  Try: write an empty cell in place of this code"
+        )
     for name, persons in result.possible_ids:
         notes.print(
             f"\nThe schema promises one row per person, but {name} looks like an id of {plural(persons, 'person')}.\n"

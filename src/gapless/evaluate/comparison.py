@@ -56,7 +56,7 @@ from gapless.evaluate.values import (
 )
 from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import write_atomically as replace_file
-from gapless.privacy import Ledger
+from gapless.privacy import Ledger, Persons
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import KINDS
@@ -155,6 +155,7 @@ class Comparison:
         differences: statistics of single columns and of pairs in both tables: of values, where these were compared,
             else of cells.
         rules: how often both tables break each constraint of the schema; none if the truth is private.
+        kept: how many rows of each person the compared release keeps; empty if all, or if that is unknown.
     """
 
     table: str
@@ -170,6 +171,7 @@ class Comparison:
     promise: str | None = None
     differences: tuple[Difference, ...] = ()
     rules: tuple[RuleScore, ...] = ()
+    kept: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -277,8 +279,11 @@ def compare(
     scores += _value_scores(values, enough=truth_table.rows > 1)
     rows = float(truth_table.rows), float(other_table.rows) if checked is None else effective_rows(checked)
     differences = (*values, *cell_differences(parts.columns, parts.pairs, rows))
+    kept = ""
     if model is not None:
         differences = with_noise(differences, model)
+        unit = model.facts.guarantee.protect
+        kept = f"at most {plural(unit.at_most, 'row')} of each {unit.name}" if isinstance(unit, Persons) else ""
     learned: tuple[TaskScore, ...] = ()
     if tasks:
         learned = _label_scores(truth_table, other_table, checked, report)
@@ -287,7 +292,8 @@ def compare(
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
     promise = None if ledger is None else str(ledger.guarantee())
-    return replace(parts, scores=tuple(scores), tasks=learned, promise=promise, differences=differences, rules=rules)
+    found = replace(parts, scores=tuple(scores), tasks=learned, promise=promise, differences=differences, rules=rules)
+    return replace(found, kept=kept)
 
 
 def _stage_of(report: Progress, of: str, before: int) -> Stage:

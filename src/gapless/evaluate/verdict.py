@@ -288,6 +288,11 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         yield "Only noisy counts of cells were compared, not means, quantiles and correlations of values."
     elif 0 < min(comparison.rows) < _FEW_ROWS:
         yield f"With {plural(min(comparison.rows), 'row')} much is chance: only large differences are listed."
+    if comparison.kept:
+        yield (
+            f"The release keeps {comparison.kept}. If the truth has more, persons with many rows weigh less in the "
+            "release than in the truth, and noise does not explain that."
+        )
     bad = [difference for difference in comparison.differences if grade_of_difference(difference) in ("fair", "poor")]
     if bad and any(difference.noise is not None for difference in bad):
         explained = sum(difference.noise is not None and difference.error <= difference.noise for difference in bad)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from gapless.data.io.draft import CODES_AMONG_NUMBERS, GAP_WORDS, USUAL_CODES
 from gapless.data.io.ids import looks_like_id
 from gapless.data.io.persons import encode_ids
 from gapless.data.io.source import is_plain
@@ -28,6 +29,7 @@ class RowsPerPerson:
         persons_by_rows: the number of ids with each number of rows.
         dropped: the share of rows that each limit would drop.
         varying: the number of persons in whose rows a column has several values, by column.
+        codes: cells of the id that look like a code for a gap, and their rows. Each code counts as one person.
     """
 
     id: str
@@ -37,6 +39,7 @@ class RowsPerPerson:
     persons_by_rows: dict[int, int]
     dropped: dict[int, float]
     varying: dict[str, int]
+    codes: dict[str, int]
 
     def __str__(self) -> str:
         lines = [
@@ -78,8 +81,23 @@ def rows_per_person(frame: pl.DataFrame, names: Sequence[str], columns: Mapping[
         without_id=ids.null_count(),
         persons_by_rows=dict(by_rows.iter_rows()),
         varying={name: int((different[f"={name}"] > 1).sum()) for name in columns},
+        codes=_codes(frame, names),
         dropped={limit: (frame.height - rows) / max(1, frame.height) for limit, rows in kept.items()},
     )
+
+
+def _codes(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, int]:
+    """Cells of the id that look like a code for a gap: words for one, and -9, -99 and the like.
+
+    A part of an id of several columns may be missing, and a code is then one more value. So there is nothing to say.
+    """
+    if len(names) > 1:
+        return {}
+    texts = frame[names[0]].cast(pl.String).str.strip_chars().alias("text")
+    counts = dict(texts.filter(texts != "").value_counts(sort=True).iter_rows())
+    usual = {text for text in counts if text in USUAL_CODES or text.casefold() in GAP_WORDS}
+    numbers = {text for text in counts if text.startswith("-") and CODES_AMONG_NUMBERS.fullmatch(text)}
+    return {text: rows for text, rows in counts.items() if text in usual | numbers}
 
 
 def possible_ids(frame: pl.DataFrame) -> Iterable[tuple[str, int]]:

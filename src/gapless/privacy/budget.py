@@ -180,7 +180,7 @@ class Rows:
     @property
     def row_weight(self) -> str:
         """What a number per row means if a person may have several; empty if not."""
-        return "" if self.at_most == 1 else f"per row: each row weighs 1, so a person weighs up to {self.at_most}"
+        return "" if self.at_most == 1 else f"per row: each row weighs 1, so one person weighs up to {self.at_most}"
 
     def __str__(self) -> str:
         return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
@@ -223,7 +223,7 @@ class Persons:
     def row_weight(self) -> str:
         """What a number per row means."""
         most = f"up to {self.at_most}, also with more rows in the data"
-        return f"per row: each kept row weighs 1, so a {self.name} weighs {most}"
+        return f"per row: each kept row weighs 1, so one {self.name} weighs {most}"
 
     def __str__(self) -> str:
         return f"all rows of one {self.name} (at most {self.at_most} {'is' if self.at_most == 1 else 'are'} kept)"

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from gapless.data import PrivateTable
 from gapless.data.person_sums import MOST_CLASSES, rows_per_person
 from gapless.errors import QuestionError
@@ -29,7 +31,12 @@ class CountPersons(SingleRelease):
 
     def pending(self, asked: CompiledQuestion, table: PrivateTable) -> PendingRelease:
         """The counts of persons."""
-        return PendingRelease(asked, rows_per_person(table, self.most), 1, ("each number counts persons",))
+        return PendingRelease(
+            asked,
+            rows_per_person(table, self.most),
+            1,
+            ("each number counts persons, and a row without an id is a person by itself",),
+        )
 
     def preview(self, asked: CompiledQuestion, loss: Loss, *, per_person: int, rows: int | None) -> Preview:  # noqa: ARG002 of any
         """The expected noise: it is the same for any number of rows per person."""
@@ -74,11 +81,16 @@ class RowsPerPerson(Question):
         return *((str(rows),) for rows in range(1, self.most)), (f"{self.most} or more",)
 
     def advice(self, estimates: Sequence[Estimate]) -> str:
-        """The share of rows that limits keep, and the noise: see `kept_shares`."""
-        shares = kept_shares([estimate.value for estimate in estimates])
-        lines = [f"at most {limit}: keeps {share:.0%} of the rows, noise × {limit}" for limit, share in shares.items()]
-        about = f"What a limit keeps, if persons with {self.most} or more rows have {self.most}:"
-        return "\n".join([about, *lines])
+        """The share of rows that limits keep, with its interval, and the noise: see `kept_shares`, `kept_interval`."""
+        persons = [estimate.value for estimate in estimates]
+        error = max(estimate.interval[1] - estimate.value for estimate in estimates if estimate.interval is not None)
+        about = f"if persons with {self.most} or more rows have {self.most}; it is less if they have more"
+        lines = [f"What a limit keeps, with 95 % intervals, {about}:"]
+        for limit, share in kept_shares(persons).items():
+            low, high = kept_interval(persons, limit, error)
+            kept = f"{share:.0%} [{low:.0%}, {high:.0%}]" if limit < self.most else "all"
+            lines.append(f"at most {limit}: keeps {kept} of the rows, noise × {limit}")
+        return "\n".join(lines)
 
     def _estimand(self, schema: Schema) -> tuple[Estimand, str]:  # noqa: ARG002 persons are persons
         return replace(count_estimand(), least=-math.inf), "numbers below 0 are noise, kept so that totals are right"
@@ -98,4 +110,35 @@ def kept_shares(persons: Sequence[float]) -> dict[int, float]:
     rows = sum(j * many for j, many in enumerate(persons, 1))
     limits = sorted({limit for limit in LIMITS if limit < len(persons)} | {len(persons)})
     kept = {limit: sum(min(j, limit) * many for j, many in enumerate(persons, 1)) for limit in limits}
-    return {limit: min(1.0, max(0.0, many / rows)) if rows > 0 else 1.0 for limit, many in kept.items()}
+    most = len(persons)  # a person keeps at least the share c / most
+    return {limit: min(1.0, max(limit / most, many / rows)) if rows > 0 else 1.0 for limit, many in kept.items()}
+
+
+def kept_interval(persons: Sequence[float], limit: int, error: float) -> tuple[float, float]:
+    r"""The 95 % interval of the share of rows that a limit c keeps, from the noisy numbers :math:`N_j` (Fieller 1954).
+
+    At the true share r the sum :math:`\sum_j (\min(j, c) - r j) N_j` is noise alone. Let t be the limit that the
+    absolute value of normal noise exceeds with probability 5 %. Then the sum exceeds
+    :math:`t \lVert \min(j, c) - r j \rVert_2` with the same probability; with Laplace noise less often, because sums
+    have lighter tails. The interval has all r for which it does not: those between the roots of a quadratic polynomial.
+
+    Args:
+        persons: the noisy numbers of persons with 1, 2, … rows.
+        limit: c, the most rows that are kept of a person.
+        error: t, half the 95 % interval of one of these numbers.
+
+    >>> [round(end, 2) for end in kept_interval([500, 0, 100], 1, 10)]
+    [0.73, 0.77]
+    """
+    rows = np.arange(1.0, len(persons) + 1)
+    kept, numbers = np.minimum(rows, limit), np.asarray(persons, dtype=np.float64)
+    least = limit / len(persons)  # a person keeps at least this share
+    variance = max(error, 1.0) ** 2  # numbers are whole: noise that is 0 in 95 % of cases has t = 0, but may be 1
+    square = float((rows @ numbers) ** 2 - variance * (rows @ rows))
+    middle = float((rows @ numbers) * (kept @ numbers) - variance * (rows @ kept))
+    constant = float((kept @ numbers) ** 2 - variance * (kept @ kept))
+    if square <= 0 or rows @ numbers <= 0:  # the number of rows may be noise alone
+        return least, 1.0
+    half = math.sqrt(max(0.0, middle**2 - square * constant))
+    low, high = (middle - half) / square, (middle + half) / square
+    return min(1.0, max(least, low)), min(1.0, max(least, high))

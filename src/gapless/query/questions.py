@@ -83,9 +83,11 @@ class Question:
     def _check_weights(self) -> None:
         """Refuse weights of persons for questions that are about rows, and parse them."""
         if self.per_person not in (True, False) or (self.needs_persons and not self.can_be_per_person):
-            given = f"per_person = {self.per_person!r}" if self.per_person else "all_rows"
+            given = "per person" if self.per_person is True else "with all_rows"
+            if self.per_person not in (True, False):
+                given = f"with per_person = {self.per_person!r}"
             raise QuestionError(
-                f"only counts, shares, means and cross tables can weigh persons, but {given} for {self._head()}",
+                f"only counts, shares, means and cross tables can weigh persons, got {self._head()} {given}",
                 hint="ask for a mean per person, or ask per row",
             )
         if self.all_rows is not None:

@@ -197,7 +197,7 @@ def weight_note(asked: CompiledQuestion, table: PrivateTable) -> str:
     if classes is None:
         return f"per person: each {name} weighs 1, shared equally by its rows that count"
     weights = (
-        f"a {name} weighs as many rows as it has, {classes.weights[-1]:.3g} if it has {len(classes.weights)} or more"
+        f"one {name} weighs as many rows as it has, {classes.weights[-1]:.3g} if it has {len(classes.weights)} or more"
     )
     return f"per row, of all rows in the data: {weights}; intervals do not cover that these weights are estimates"
 

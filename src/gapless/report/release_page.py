@@ -16,6 +16,7 @@ from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
 from gapless.report.columns import columns_section, drawn_shares, gaps_section, noise_section
 from gapless.report.relations import relations_section
+from gapless.report.statement import kept_rows
 from gapless.synth.fitted import FittedModel
 from gapless.text import listing, plural
 
@@ -58,9 +59,11 @@ def release_page(
 def _verdict(model: FittedModel, judged: Usability, many: int, shown: int) -> Html:
     """Return the verdict, the uses, and the numbers behind them."""
     first = "" if shown == many else f" (the first {shown:,} are shown)"
+    kept = kept_rows(model)
+    private = f"{kept} " if kept else f"About {plural(max(0, round(model.total)), 'private row')}, "
     sizes = (
-        f"About {plural(max(0, round(model.total)), 'private row')}, {plural(many, 'synthetic row')}{first}, method "
-        f"{model.method}. Judged from released values alone: by the noise in them, not by a look at the table."
+        f"{private}{plural(many, 'synthetic row')}{first}, method {model.method}. "
+        "Judged from released values alone: by the noise in them, not by a look at the table."
     )
     weight = model.facts.guarantee.protect.row_weight
     parts = [

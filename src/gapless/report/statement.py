@@ -19,6 +19,7 @@ from gapless.data import Table
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.data.table import is_text_in_parquet
 from gapless.errors import QuestionError
+from gapless.inference.intervals import TWO_SIDED
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE, Persons, Unit
 from gapless.privacy.ledger import Coverage
@@ -31,7 +32,7 @@ from gapless.schema.difference import difference_of
 from gapless.schema.schema import FILE_KEYS
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
-from gapless.text import code, markdown, rounded_up, visible
+from gapless.text import code, markdown, plural, rounded_up, visible
 
 # What was checked about other ledgers for the same rows, and what gapless cannot know.
 _OTHER_LEDGERS: dict[Coverage, str] = {
@@ -90,14 +91,34 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         "- Report: report.html says what the rows are usable for. It was made from released values alone, for free.",
         f"- Rows in this release: {many}. By default this is the model's noisy estimate of the number of "
         f"{'kept ' * isinstance(guarantee.protect, Persons)}rows.",
+        *(f"- {markdown(kept)}" for kept in (kept_rows(model),) if kept),
         "",
         *recorded(ledger, "ledger.json"),
     )
 
 
+def kept_rows(model: FittedModel) -> str:
+    """Say how many rows were kept, how noisy that number is, and what follows for the number of persons.
+
+    Empty if rows are protected, not persons.
+    """
+    unit = model.facts.guarantee.protect
+    if not isinstance(unit, Persons):
+        return ""
+    std = math.inf if model.measurements is None else model.measurements.total_std
+    kept = f"About {plural(max(0, round(model.total)), 'kept row')}"
+    if math.isfinite(std):
+        kept += f" (± {TWO_SIDED * std:,.0f} by noise, 95%)"
+    kept += f", at most {unit.at_most} of each {unit.name}"
+    persons = math.ceil((model.total - TWO_SIDED * std) / unit.at_most) if math.isfinite(std) else 0
+    if persons > 1:
+        kept += f", so of {persons:,} persons or more"
+    return f"{kept}. How many rows and persons the table has is not in this release."
+
+
 def with_person(unit: Unit) -> str:
     """Return whose rows may be there or not."""
-    return f"any one {markdown(unit.name)}" if isinstance(unit, Persons) else f"{unit} of any one person"
+    return f"all rows of any one {markdown(unit.name)}" if isinstance(unit, Persons) else f"{unit} of any one person"
 
 
 def unit_of_privacy(unit: Unit) -> str:
@@ -115,6 +136,7 @@ def about_persons(unit: Unit) -> Iterator[str]:
     """Yield what else holds if persons are protected."""
     if isinstance(unit, Persons):
         yield f"Never counted or released: the id ({', '.join(unit.id)}). Protected too: how many rows a person has."
+        yield "A row without an id counts as a person by itself: several such rows are not protected together."
         yield (
             "Gaps lower no figure: a row with a gap may take the place of another among those that are kept, so every "
             "release counts as reading every row."

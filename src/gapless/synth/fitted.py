@@ -510,9 +510,10 @@ class FittedModel:
 
     def describe(self) -> str:
         """Return a text on what was measured and how."""
+        is_of_persons = isinstance(self.facts.guarantee.protect, Persons)
         lines = [
             f"{self.method}: {plural(len(self.schema.columns), 'column')} of '{self.schema.name}', "
-            f"about {plural(max(0, round(self.total)), 'row')}",
+            f"about {plural(max(0, round(self.total)), 'kept row' if is_of_persons else 'row')}",
             *(f"  {name}: {value}" for name, value in self.facts.settings.items()),
             *(f"  {sentence}" for sentence in self.facts.limitations),
             *(f"  {line}" for line in self.constraints()),

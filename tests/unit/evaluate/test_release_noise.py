@@ -100,3 +100,17 @@ def test_noise_hides_a_column_in_one_learned_bin(tmp_path):
     assert noise["mean"] > 0.5
     assert noise["median"] > 0.25
     assert noise["standard deviation"] > 0.25
+
+
+def test_the_limit_of_rows_per_person_is_named_beside_what_noise_explains(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"id": rng.integers(0, 100, 900), "a": rng.beta(2, 3, 900)}).with_columns(b=pl.col("a"))
+    schema = Schema("sizes", SIZES.columns[:2])
+    with fixed_noise(1):
+        ledger = tmp_path / "sizes.ledger"
+        people = gl.read(frame, schema, protect=gl.Persons("id", 3), budget=gl.Budget(1.0, 1e-6), ledger=ledger)
+        model = Independent().fit(people, spend="80%")
+    sample, truth = model.sample(seed=1), gl.Table.read(frame.drop("id"), schema)
+    remarks = gl.compare(truth, sample, model=model).verdict.remarks
+    assert any(remark.startswith("The release keeps at most 3 rows of each id. If the truth has") for remark in remarks)
+    assert gl.compare(truth, sample).kept == ""

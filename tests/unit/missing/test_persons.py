@@ -50,6 +50,18 @@ def test_the_check_shows_it(tmp_path):
     assert "Rows per person (patient_id): 200 rows of 50 persons, 0 rows without an id" in run.output
 
 
+def test_the_check_names_codes_in_place_of_an_id(tmp_path):
+    frame = visits(50, 200)
+    ids = [" -9 "] * 12 + ["unknown"] * 2 + frame["patient_id"].cast(pl.String).to_list()[14:]
+    frame = frame.with_columns(patient_id=pl.Series(ids))
+    assert check(frame, SCHEMA).persons.codes == {"-9": 12, "unknown": 2}
+    assert check(visits(50, 200), SCHEMA).persons.codes == {}
+    frame.write_csv(tmp_path / "visits.csv")
+    SCHEMA.write(tmp_path / "visits.toml")
+    run = CliRunner().invoke(app, ["check", str(tmp_path / "visits.csv"), "-s", str(tmp_path / "visits.toml")])
+    assert "The id is '-9' in 12 rows, which looks like a code for a gap" in " ".join(run.output.split())
+
+
 def test_the_check_asks_if_one_row_per_person_is_promised_but_an_id_repeats(tmp_path):
     frame = visits(50, 200)
     promised = replace(SCHEMA, person=(), rows_per_person=1, ignore=["patient_id"])
@@ -94,10 +106,15 @@ def test_columns_that_vary_within_persons_are_counted_and_constant_ones_named(tm
     of_patient = frame.filter(pl.col("pressure") != "NA").group_by("patient_id")
     assert found.varying["pressure"] == (of_patient.agg(pl.col("pressure").n_unique())["pressure"] > 1).sum()
     assert str(found).endswith("the same in all rows of each person: age, sex")
+    frame.write_csv(tmp_path / "visits.csv")
+    SCHEMA.write(tmp_path / "before.toml")
+    run = CliRunner().invoke(app, ["check", str(tmp_path / "visits.csv"), "-s", str(tmp_path / "before.toml")])
+    declare = "Try: write per_person = true for those that cannot change"
+    assert declare in " ".join(run.output.split())
     columns = [replace(column, per_person=True) for column in SCHEMA.columns]
     replace(SCHEMA, columns=columns).write(tmp_path / "visits.toml")
-    frame.write_csv(tmp_path / "visits.csv")
     run = CliRunner().invoke(app, ["check", str(tmp_path / "visits.csv"), "-s", str(tmp_path / "visits.toml")])
     wrong = f"pressure has per_person = true, but several values in the rows of {found.varying['pressure']} persons"
     assert wrong in run.output.replace("\n", " ")
     assert "age has per_person" not in run.output
+    assert declare not in " ".join(run.output.split())

@@ -1,6 +1,7 @@
 """The privacy statement says what the ledger has recorded, and no more."""
 
 import math
+import re
 
 import pytest
 
@@ -18,10 +19,12 @@ from gapless.privacy import (
     SmoothCauchy,
 )
 from gapless.privacy.ledger_file import seal_of
-from gapless.report.statement import privacy_statement
+from gapless.report.statement import kept_rows, privacy_statement
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
 from helpers.optimizers import plain_steps
+from helpers.visits import SCHEMA as VISITS
+from helpers.visits import visits
 
 SCHEMA = letters_schema([2, 3])
 ROWS = [("a", "b"), ("b", None), (None, "c"), ("a", "a")] * 50
@@ -157,3 +160,32 @@ def test_the_statement_covers_other_ledgers(tmp_path):
     assert "are registered with this ledger, in their folder. gapless refuses another ledger" in text
     assert "gapless cannot know about copies of these files, files that were moved to another folder or machine" in text
     assert frame not in text
+
+
+@pytest.mark.parametrize("at_most", [1, 3])
+def test_the_number_of_kept_rows_is_not_taken_for_that_of_persons(tmp_path, at_most):
+    frame, unit = visits(300, 1500), gl.Persons("patient_id", at_most)
+    budget, ledger = gl.Budget(3.0, 1e-6), tmp_path / "visits.ledger"
+    table = gl.read(frame, VISITS, protect=unit, budget=budget, ledger=ledger)
+    model = gl.Independent().fit(table, spend="60%")
+    kept = kept_rows(model)
+    pattern = (
+        r"About ([\d,]+) kept rows \(± ([\d,]+) by noise, 95%\), at most \d of each patient_id, so of ([\d,]+) persons"
+    )
+    rows, noise, persons = (int(number.replace(",", "")) for number in re.match(pattern, kept).groups())
+    truth = frame.group_by("patient_id").len()["len"].clip(upper_bound=at_most).sum()
+    assert abs(rows - truth) <= 3 * noise  # of 1.96 standard deviations
+    assert 1500 - truth > 2 * noise  # it is not the number of rows in the data
+    assert persons == pytest.approx((rows - noise) / at_most, abs=1.01)
+    assert kept.endswith("How many rows and persons the table has is not in this release.")
+    text = "\n".join(privacy_statement(model, model.sample(5, seed=1), table.ledger))
+    assert f"- {kept.partition(' of each')[0]}" in text
+    assert "A row without an id counts as a person by itself" in text
+    assert ", about " + f"{rows:,} kept rows" in model.describe()
+
+
+def test_there_is_no_sentence_on_kept_rows_where_rows_are_protected(tmp_path):
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 0))
+    model = gl.Independent().fit(table, spend="50%")
+    assert kept_rows(model) == ""
+    assert "kept row" not in model.describe() + statement(table)

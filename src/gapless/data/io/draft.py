@@ -45,6 +45,7 @@ MOST_DIFFERENT = 60  # whole numbers in this many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
 _FACTS = ("levels", "bounds", "resolution", "scale", "heaping", "may_be_missing", "missing", "kind")
+FREQUENT_CODE, APART = 0.02, 0.25  # share of rows; distance from the other numbers, as a share of their range
 HEAPS = (2, 5, 10, 50, 100, 500, 1000, 5000, 10_000)  # steps at which values may pile up, in smallest steps
 HEAPED, NEARLY_ALL = 2.0, 9.0  # least odds of a multiple beside its neighbours, and of an even number
 HEAPED_ROWS = 0.05  # least excess, as a share of rows
@@ -331,9 +332,21 @@ def _remark(seen: _ObservedColumn, column: Column) -> list[str]:
         odd = lowest
     elif len(digits) == 1 and digits <= set("789") and highest - last > last - lowest:
         odd = highest
+    elif (isolated := _frequent_code(seen, ordered)) is not None:
+        odd = isolated
     else:
         return []
     return [f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"]
+
+
+def _frequent_code(seen: _ObservedColumn, ordered: Sequence[float]) -> float | None:
+    """The smallest or largest number if it is sevens, eights or nines, frequent and apart: -9 among log wages."""
+    lowest, second, last, highest = (ordered[place] for place in (0, 1, -2, -1))
+    for odd, distance, span in ((lowest, second - lowest, highest - second), (highest, highest - last, last - lowest)):
+        is_frequent = seen.times[as_text(odd)] >= FREQUENT_CODE * seen.rows
+        if is_frequent and CODES_AMONG_NUMBERS.fullmatch(as_text(odd)) and distance > APART * span:
+            return odd
+    return None
 
 
 def _numeric(seen: _ObservedColumn, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:

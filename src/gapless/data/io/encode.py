@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from gapless.data.engines.memory import Batch, Memory, PersonMemory, join_batches
 from gapless.data.io.date_texts import parse_dates
+from gapless.data.io.ids import has_name_of_id
 from gapless.data.io.kept_persons import keep_persons
-from gapless.data.io.persons import PersonNumbers, RowLimit
+from gapless.data.io.persons import PersonNumbers, RowLimit, check_has_id
 from gapless.data.io.source import is_plain, redact_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
@@ -132,9 +133,12 @@ def check_names(names: list[str], schema: Schema) -> None:
         wrong = f"the data have a column {both[0].name!r}, which the schema computes: {difference_of(both[0])}"
         raise SchemaError(wrong, hint="give the difference another name in the schema, and add this one to ignore")
     if unknown := [name for name in names if name not in known]:
+        check_has_id(names, schema.person)  # its name is then perhaps among the unknown ones
+        ids = [name for name in unknown if has_name_of_id(name) and not schema.person]
+        by_id = f"write person = {toml.quoted(ids[0])} below [table] if it is the id of persons; or " if ids else ""
         declare = f"declare [column.{toml.key(unknown[0])}], or " if unknown[0] else ""
         left_out = ", ".join(map(toml.quoted, [*schema.ignore, *unknown]))
-        hint = f"{declare}write ignore = [{left_out}] below [table] to leave out what is not declared"
+        hint = f"{by_id}{declare}write ignore = [{left_out}] below [table] to leave out what is not declared"
         raise SchemaError(
             f"the data have columns that the schema does not have: {listing(map(repr, unknown))}", hint=hint
         )

@@ -55,7 +55,8 @@ def check_has_id(columns: Sequence[str], names: Sequence[str]) -> None:
     if lacking := [name for name in names if name not in columns]:
         raise SchemaError(
             f"the data have no column {listing(map(repr, lacking))}, which is the id of a person",
-            hint=f"write a name that is in the data as the id: {nearest(lacking[0], columns)}",
+            hint=f"write a name that is in the data as the id: {nearest(lacking[0], columns)}; or remove person and "
+            "rows_per_person from the schema, if these are synthetic rows, which have no ids",
         )
 
 

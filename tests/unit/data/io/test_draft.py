@@ -179,6 +179,19 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
     assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
 
 
+def test_a_frequent_code_apart_from_other_numbers_gets_a_remark_also_if_they_are_negative():
+    logs = [round(-1 + i * 0.013, 3) for i in range(400)]  # of wages: from -1 to 4.2
+    frame = pl.DataFrame(
+        {
+            "wage": [*logs, *[-9] * 40],
+            "rare": [*logs, *[-9] * 3, *logs[:37]],
+            "near": [*logs, *[-2] * 40],
+            "end": [round(-9 + i * 0.04, 2) for i in range(400)] + [-9] * 40,
+        }
+    )
+    assert gl.data.draft_schema(frame).remarks == {"wage": "-9 looks like a code for a gap: missing = [-9]?"}
+
+
 def test_names_that_would_break_a_comment_do_not_break_the_file(tmp_path):
     frame = pl.DataFrame({"a\nb # ]": [f"text {i}" for i in range(70)], "ok": [1] * 70})
     draft = gl.data.draft_schema(frame)

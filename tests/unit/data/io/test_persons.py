@@ -89,6 +89,7 @@ def test_data_without_the_id_are_refused(engine, tmp_path):
     with pytest.raises(SchemaError, match="the data have no column 'id', which is the id of a person") as error:
         gl.read(tmp_path / "t.parquet", schema, protect=gl.Persons("id", 1), budget=gl.Budget(1, 0), engine=engine)
     assert "idd" in error.value.hint
+    assert "or remove person and rows_per_person from the schema, if these are synthetic rows" in error.value.hint
 
 
 @pytest.mark.parametrize("engine", ["memory", "disk"])

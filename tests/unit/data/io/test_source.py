@@ -442,9 +442,9 @@ def test_columns_and_schema_must_agree():
     ):
         gl.Table.read(pl.DataFrame({"a": [True], "bb": [True]}), SMALL)
     with pytest.raises(
-        gl.errors.SchemaError, match=r'does not have: \'my id\'\n  Try: declare \[column\."my id"\], or write ignore'
+        gl.errors.SchemaError, match=r'does not have: \'my no\'\n  Try: declare \[column\."my no"\], or write ignore'
     ):
-        gl.Table.read(pl.DataFrame({"a": [True], "b": [True], "my id": [1]}), SMALL)
+        gl.Table.read(pl.DataFrame({"a": [True], "b": [True], "my no": [1]}), SMALL)
 
 
 def test_the_error_for_a_file_without_a_header_does_not_quote_its_first_row(tmp_path):
