@@ -5,6 +5,7 @@
     python bench/inference_numbers.py --cells aim,1 aim,1,mcar          some of it; --verbose for each estimand
     python bench/inference_numbers.py --tables wages clinic --cells factors,1,mar --copies 10
     python bench/inference_numbers.py --tables pupils households farms --cells factors,1,mar --copies 10
+    python bench/inference_numbers.py --tables ferries loans trees --cells factors,1,mar --copies 10 --samples 32
 
 A sample has 5,000 rows of the population (3,000 of SLID, its complete rows), with replacement; its number is its seed.
 With `mcar` a fifth of some columns is missing, with `mar` as much, but four times as often where an observed column is
@@ -367,6 +368,42 @@ def trees():
     return frame, columns, (*asked, *groups), slopes, 5_000
 
 
+def loans():
+    """Simulated: clients of a bank. Few loans default, and few of them are of some kinds."""
+    rng, many = np.random.default_rng(31), 60_000
+    age = np.clip(18 + rng.gamma(3, 9, many), 18, 95).round().astype(int)
+    purpose = rng.choice(5, many, p=[0.42, 0.3, 0.18, 0.07, 0.03])
+    status = np.digitize(rng.normal(0, 1, many) + 0.02 * (age - 45), [-0.8, 0.5, 1.9])
+    income = np.exp(7.6 + 0.25 * status + rng.standard_t(6, many) * 0.4).clip(300, 30_000).round()
+    debt = np.where(rng.random(many) < 0.7, income * rng.beta(1.5, 4, many) * (1 + (purpose == 2)), 0).round()
+    score = np.clip(620 + 60 * np.log(income / 2000) - 0.02 * debt + rng.normal(0, 45, many), 300, 850).round()
+    default = rng.random(many) < 1 / (1 + np.exp(4.4 + 0.012 * (score - 620) - 0.7 * (purpose == 3)))
+    frame = pl.DataFrame(
+        {
+            "age": age,
+            "purpose": np.array(["car", "home", "goods", "study", "other"])[purpose],
+            "status": np.array(["none", "basic", "usual", "senior"])[status],
+            "income": income.astype(int),
+            "debt": debt.astype(int),
+            "score": score.astype(int),
+            "default": default.astype(int),
+        }
+    )
+    columns = [
+        Integer("age", bounds=(18, 100), bins="learned"),
+        Categorical("purpose", ["car", "home", "goods", "study", "other"]),
+        Ordinal("status", ["none", "basic", "usual", "senior"], may_be_missing=True),
+        Integer("income", bounds=(0, 30_000), bins="learned", scale="symlog", may_be_missing=True),
+        Integer("debt", bounds=(0, 50_000), bins="learned", scale="symlog"),
+        Integer("score", bounds=(300, 850), bins="learned"),
+        Integer("default", bounds=(0, 1), bins=2),
+    ]
+    asked = ("mean(score)", "mean(income)", "mean(debt)", "proportion(default == 1)", "proportion(status == senior)")
+    groups = ("proportion(default == 1) by purpose", "proportion(default == 1) by status", "mean(score) by purpose")
+    slopes = (("score", "age"), ("score", "income"), ("default", "score"), ("debt", "income"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
 POPULATIONS = {
     "adult": adult,
     "wages": wages,
@@ -377,6 +414,7 @@ POPULATIONS = {
     "farms": farms,
     "ferries": ferries,
     "trees": trees,
+    "loans": loans,
 }
 
 

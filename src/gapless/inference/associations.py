@@ -57,6 +57,7 @@ from gapless.types import Floats
 SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
 
 
+_ALIKE = 0.2  # of the largest singular value of features: cells that differ less share their features
 _RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
 
 
@@ -240,6 +241,30 @@ def pair_precision(model: FittedModel, only: frozenset[int] | None = None) -> li
         ]
         pairs.append(_pair_precision(model.schema, pair, seen, features, z, protect))
     return pairs
+
+
+def cell_noise(model: FittedModel, columns: frozenset[int]) -> float:
+    """Return the noise in the number of rows of one joint cell of these columns; infinite if it was not measured.
+
+    It is that of the best linear estimate from all tables that hold the columns; from products of features, the root
+    of the mean variance over cells. Rows of a model vary less where counts are clipped at 0.
+    """
+    known = model.measurements
+    assert known is not None  # noqa: S101 for mypy: else there are no copies
+    sizes, precision = known.sizes(model.schema), 0.0
+    whole = frozenset(c for c in columns if sizes[c] > 1)
+    for table in known.tables:
+        shape = dict(zip(table.columns, table.counts.shape, strict=True))
+        if all(shape.get(c) == sizes[c] for c in whole):
+            cells = math.prod(sizes[c] for c in whole)
+            precision += cells / table.counts.size / table.noise_std**2
+    for product in known.products:
+        if whole == frozenset(product.columns):
+            features = _features(model, known, products=True)
+            inverses = [np.linalg.pinv(features[c].vectors, rcond=_ALIKE) for c in product.columns]
+            scale = math.prod(float((inverse**2).sum()) / inverse.shape[1] for inverse in inverses)
+            precision += 1 / (scale * product.noise_std**2)
+    return precision**-0.5 if precision else math.inf
 
 
 def _features(model: FittedModel, known: Measurements, *, products: bool) -> list[_Features]:

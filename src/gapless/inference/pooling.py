@@ -12,6 +12,7 @@ import numpy as np
 from gapless.data import Table
 from gapless.errors import Call, Hint, ModelError
 from gapless.inference import estimates
+from gapless.inference.associations import cell_noise
 from gapless.inference.closed_form import Answers, closed_form
 from gapless.inference.estimates import Estimates
 from gapless.inference.intervals import TWO_SIDED, bootstrap, quantile, rubin, widened, within_ends
@@ -181,6 +182,8 @@ def _from_copies(copies: Copies, asked: _Asked) -> _Found:
     is_relation = isinstance(asked.question, Correlation | Regression)
     averaged = estimates.bin_mean_column(asked.question)
     intervals = _intervals(copies, results, asked.ask, used, averaged, is_relation=is_relation)
+    if isinstance(asked.question, Proportion | CrossTable) and not copies.weighted:
+        intervals = _with_noise_of_rare_cells(copies.model, intervals, results, used[0])
     return names, needs, intervals, _below_noise(results)
 
 
@@ -285,6 +288,27 @@ def _intervals(
             half = np.where(mixed, widened(half, np.abs(moved)), half)
         noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
     return _Intervals(centre, centre - half, centre + half, noise, gaps)
+
+
+def _with_noise_of_rare_cells(
+    model: FittedModel, intervals: _Intervals, results: Sequence[Estimates], columns: frozenset[int]
+) -> _Intervals:
+    """Return intervals in which a share of few rows is at least as uncertain as the noise in one cell makes it.
+
+    Copies show too little of this noise where it exceeds the count: most of them have no row in the cell, since their
+    counts are clipped at 0, and what one cell lacks is in others. Clipping brings an estimate no farther from the true
+    share than noise did, so the noise without clipping is enough.
+    """
+    noise = cell_noise(model, columns)
+    rows, variances = (np.mean(some, axis=0) for some in zip(*((r.rows, r.variances) for r in results), strict=True))
+    share = np.clip(intervals.value, 0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = TWO_SIDED * np.sqrt(np.square(noise / rows) + variances)
+        is_rare = np.minimum(share, 1 - share) * rows <= TWO_SIDED * noise
+        half = (intervals.high - intervals.low) / 2
+        wider = np.where(is_rare & np.isfinite(least) & (half < least), least / half, 1.0)
+    half = half * wider
+    return intervals._replace(low=intervals.value - half, high=intervals.value + half, noise=intervals.noise * wider)
 
 
 def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tuple[tuple[str, ...], _Intervals]:

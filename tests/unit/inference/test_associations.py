@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.inference.associations import CRAMER, SPEARMAN, pair_precision, table_association
+from gapless.inference.associations import CRAMER, SPEARMAN, cell_noise, pair_precision, table_association
 from gapless.inference.precision import column_precision
 from gapless.schema import Categorical, Integer, Ordinal, Schema
 from gapless.testing import fixed_noise
@@ -96,3 +96,18 @@ def test_a_method_without_measurements_has_no_pairs(model):
     silent = replace(model, measurements=None)
     assert pair_precision(silent) == []
     assert len(column_precision(silent)) == len(SCHEMA.columns)
+
+
+def test_noise_of_a_joint_cell_is_that_of_all_tables_that_hold_it(model):
+    known = model.measurements
+    assert cell_noise(model, frozenset({0, 1, 2, 3})) == np.inf
+    for pair in ({0, 1}, {0, 2}, {0, 3}):
+        tables = [table for table in known.tables if pair <= set(table.columns)]
+        cells = np.prod([SCHEMA.columns[c].size for c in pair])
+        precision = sum(cells / table.counts.size / table.noise_std**2 for table in tables)
+        found = cell_noise(model, frozenset(pair))
+        if tables:
+            assert found == pytest.approx(precision**-0.5)
+        else:
+            (product,) = [p for p in known.products if set(p.columns) == pair]
+            assert product.noise_std < found < 6 * product.noise_std

@@ -16,7 +16,7 @@ from gapless.inference.intervals import bootstrap, rubin, widened
 from gapless.inference.pooled import GAPS_LEGEND, NOISE_LEGEND
 from gapless.inference.pooling import _Intervals
 from gapless.inference.support import reassign_within_bins, required_columns
-from gapless.query import Correlation, RankCorrelation
+from gapless.query import Correlation, CrossTable, RankCorrelation
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth.learning import least_squares_counts
 from gapless.testing.audit import private
@@ -530,6 +530,32 @@ def test_groups_that_noise_hides_have_no_interval(tmp_path):
     found = gl.pool(copies, gl.Mean("age", by="town"))
     assert [found_estimate.interval is None for found_estimate in found.estimates] == [False, False, True]
     assert found["z"].unsupported.startswith("not supported by this release: too few rows are behind it")
+
+
+def test_a_share_of_fewer_rows_than_noise_is_as_uncertain_as_the_noise(tmp_path, monkeypatch):
+    """Most copies have no row in such a cell, so that their differences alone are too small."""
+    rows = 4000
+    schema = Schema("people", [Categorical("ill", ["no", "yes"]), Categorical("town", ["x", "y", "z"])])
+    frame = pl.DataFrame({"ill": ["yes"] * 6 + ["no"] * (rows - 6), "town": np.resize(["x", "y", "z"], rows)})
+    table = private(frame, schema, tmp_path, budget=gl.Budget(0.4, 1e-6))
+    with fixed_noise(3):
+        copies = gl.MST().fit(table, spend=table.ledger.left).copies(10, seed=1)
+    noise = pooling.cell_noise(copies.model, frozenset({0, 1}))
+    assert noise > 3 * 2  # rows of each town who are ill
+    widths = {}
+    for question in (gl.Proportion("ill == yes", by="town"), CrossTable("ill", "town")):
+        with monkeypatch.context() as patched:
+            patched.setattr(pooling, "cell_noise", lambda *_: 0.0)
+            widths[False] = [found.interval[1] - found.value for found in gl.pool(copies, question).estimates]
+        widths[True] = [found.interval[1] - found.value for found in gl.pool(copies, question).estimates]
+        behind = rows / 3 if isinstance(question, gl.Proportion) else rows
+        least = 1.9 * noise / behind  # rows of copies differ by noise too
+        rare = [place for place, found in enumerate(gl.pool(copies, question).estimates) if found.value < least]
+        assert len(rare) >= 3
+        assert all(widths[True][place] >= 0.9 * least for place in rare)
+        assert min(widths[False][place] for place in rare) < 0.5 * least
+        others = set(range(len(widths[True]))) - set(rare)
+        assert all(widths[True][place] == widths[False][place] for place in others)
 
 
 def test_groups_of_a_column_with_one_cell_are_those_of_all_rows(tmp_path):
