@@ -11,7 +11,10 @@ known noise. Let :math:`w_a` be the weights whose score :math:`w_a^\top f_a` is 
 variance 1. Then
 
 .. math:: \hat\rho = w_a^\top M w_b, \qquad \operatorname{se}^2 = \kappa^2 \lVert w_a \rVert^2 \lVert w_b \rVert^2
-          + \frac{(1 - \hat\rho^2)^2}{n}.
+          + \frac{(1 - \hat\rho^2)^2}{n} + \frac{\hat\rho^2}{4} (e_a^2 + e_b^2).
+
+The last term is noise in the shares p of cells, by which the scores s of cells are standardised:
+:math:`e^2 = \operatorname{Var} \sum_x p_x (s_x^2 - 1)`.
 
 Dependence within bins of several values was not measured. Ranks of bins, as scores of variance 1, continue the trend
 across bins. Without dependence within bins the correlation of values would be smaller, by the parts of the variance of
@@ -147,6 +150,7 @@ class _Features:
         rows: the number of rows in which the column is observed.
         ranks: the mid-rank of each cell of an ordered column, with mean 0; None for other columns.
         is_coarse: whether cells have several values, whose ranks within the cell were not measured.
+        share_std: the noise in a share; 0 if it is the noise of the joint counts too.
     """
 
     vectors: Floats
@@ -154,6 +158,7 @@ class _Features:
     rows: float
     ranks: Floats | None
     is_coarse: bool = False
+    share_std: float = 0.0
 
     def among(self, left_out: Floats, rows: float, noise_std: float) -> _Features:
         r"""Return the features of the rows in which another column is observed too, whose shares may be others.
@@ -202,6 +207,14 @@ class _Features:
         weights = self._centre @ np.linalg.solve(self.covariance + ridge * np.eye(len(target)), target)
         spread = math.sqrt(float(weights @ self.covariance @ weights))
         return np.asarray(weights / spread) if spread > 1e-9 else None
+
+    @property
+    def scale_variance(self) -> float:
+        """The variance by noise in the shares of the variance of scores, which is 1 by these shares."""
+        if self.score is None:
+            return 0.0
+        squares = (self.vectors @ self.score) ** 2
+        return float(self.share_std**2 * ((squares - self.shares @ squares) ** 2).sum())
 
     def whitening(self, kappa: float) -> Floats:
         """The map of features to uncorrelated scores of mean 0 and variance 1, without directions that noise hides."""
@@ -281,7 +294,9 @@ def _features(model: FittedModel, known: Measurements, *, products: bool) -> lis
             states = size - column.size
             means = mean_features(schema, place, extended, cell_counts, known.features[place].vectors)
             vectors = means[: column.size, : means.shape[1] - states]
-        found.append(_features_of(column, shares, total * extended[: column.size].sum(), vectors))
+        rows = total * extended[: column.size].sum()
+        share_std = noise_std / rows if products and math.isfinite(noise_std) else 0.0
+        found.append(replace(_features_of(column, shares, rows, vectors), share_std=share_std))
     return found
 
 
@@ -376,7 +391,7 @@ def _association(
 ) -> tuple[str, _Association]:
     first, second = features
     if first.ranks is not None and second.ranks is not None:
-        found = _spearman(joint, kappa, people, first.score, second.score)
+        found = _spearman(joint, kappa, people, first, second)
         bias = abs(found.estimate) * (1 - math.sqrt(first.of_ranks * second.of_ranks))
         half = widened(np.array([TWO_SIDED * math.sqrt(found.variance)]), np.array([bias]))
         return SPEARMAN, _Association(found.estimate, float(half[0] / TWO_SIDED) ** 2)
@@ -415,12 +430,13 @@ class _Association:
 _UNKNOWN_V = _Association(0.0, math.inf, 1)
 
 
-def _spearman(joint: Floats, kappa: float, people: float, first: Floats | None, second: Floats | None) -> _Association:
-    if first is None or second is None:
+def _spearman(joint: Floats, kappa: float, people: float, first: _Features, second: _Features) -> _Association:
+    if first.score is None or second.score is None:
         return _Association(0.0, math.inf)
-    value = float(np.clip(first @ joint @ second, -1.0, 1.0))
-    noise = kappa * float(np.linalg.norm(first) * np.linalg.norm(second))
-    return _Association(value, noise**2 + (1 - value**2) ** 2 / people)
+    value = float(np.clip(first.score @ joint @ second.score, -1.0, 1.0))
+    noise = kappa * float(np.linalg.norm(first.score) * np.linalg.norm(second.score))
+    scale = value**2 / 4 * (first.scale_variance + second.scale_variance)
+    return _Association(value, noise**2 + scale + (1 - value**2) ** 2 / people)
 
 
 def _cramer(joint: Floats, kappa: float, people: float, whiten: Sequence[Floats]) -> _Association:

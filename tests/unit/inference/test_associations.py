@@ -111,3 +111,15 @@ def test_noise_of_a_joint_cell_is_that_of_all_tables_that_hold_it(model):
         else:
             (product,) = [p for p in known.products if set(p.columns) == pair]
             assert product.noise_std < found < 6 * product.noise_std
+
+
+def test_noise_in_the_shares_widens_strong_rank_correlations_only(model):
+    """Scores have variance 1 by the noisy shares. In truth it is another, which scales a correlation."""
+    known = model.measurements
+    if not known.products:
+        pytest.skip("a table of cells has its own margins")
+    found = {pair.columns: pair for pair in pair_precision(model)}
+    loud = replace(known, tables=tuple(replace(table, noise_std=40 * table.noise_std) for table in known.tables))
+    wider = {pair.columns: pair for pair in pair_precision(replace(model, measurements=loud))}
+    assert wider[0, 1].half > 1.1 * found[0, 1].half  # a strong relation
+    assert wider[0, 3].half < 1.05 * found[0, 3].half  # none
