@@ -483,6 +483,7 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
         return look(data, schema, encoding=encoding)
 
 
+import gapless.cli.archive  # noqa: E402 registers its command
 import gapless.cli.ask  # noqa: E402 registers its command
 import gapless.cli.estimate  # noqa: E402 registers its commands
 import gapless.cli.evaluate  # noqa: E402 registers its command

@@ -1,0 +1,111 @@
+"""A release as a DDI-Codebook 2.5 document, the format of social science data archives.
+
+The variables describe synthetic.csv. What the standard has no element for, such as bins, is in a note of type
+`gapless schema`: the whole schema as TOML text, from which `gapless schema from` restores it.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from gapless.publish.archive_files.data_package import bounds_as_dates, labels_of, missing_codes
+from gapless.publish.archive_files.facts import ReleaseFacts
+from gapless.publish.folder import ROWS
+from gapless.schema import Column, Number
+from gapless.schema.calendar import CalendarColumn
+from gapless.schema.columns import LevelColumn
+from gapless.schema.numeric import BinnedColumn, NumericColumn
+
+NAMESPACE = "ddi:codebook:2_5"
+SCHEMA_NOTE = "gapless schema"  # the type of the note with the schema as TOML text
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not allowed in XML 1.0
+
+
+def ddi_codebook(facts: ReleaseFacts) -> str:
+    """Return the text of ddi-codebook.xml."""
+    schema = facts.schema
+    root = ET.Element("codeBook", {"xmlns": NAMESPACE, "version": "2.5"})
+    study = _add(root, "stdyDscr")
+    citation = _add(study, "citation")
+    _add(_add(citation, "titlStmt"), "titl", facts.title)
+    made_with = facts.manifest["versions"]["gapless"]
+    _add(_add(citation, "prodStmt"), "software", "gapless", version=str(made_with))
+    information = _add(study, "stdyInfo")
+    if schema.description:
+        _add(information, "abstract", schema.description)
+    _add(_add(information, "sumDscr"), "dataKind", "synthetic data: no record is a person")
+    _add(study, "notes", facts.manifest["guarantee"], type="privacy guarantee")
+    file = _add(_add(root, "fileDscr", ID="F1"), "fileTxt")
+    _add(file, "fileName", ROWS[0])
+    size = _add(file, "dimensns")
+    _add(size, "caseQnty", str(facts.manifest["rows"]))
+    _add(size, "varQnty", str(len(schema.file_columns)))
+    _add(file, "fileType", "text, values separated by " + repr(schema.separator or ","))
+    data = _add(root, "dataDscr")
+    for number, column in enumerate(schema.file_columns, start=1):
+        _variable(data, column, number)
+    # All text in TOML is in quotes, so an escape sequence of TOML can stand for what XML does not allow.
+    toml = _ILLEGAL.sub(lambda found: f"\\u{ord(found[0]):04x}", schema.to_toml())
+    _add(data, "notes", toml, type=SCHEMA_NOTE)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _add(parent: ET.Element, tag: str, text: str | None = None, /, **attributes: str) -> ET.Element:
+    """Append an element. Characters that XML does not allow are replaced."""
+    allowed = {name: _ILLEGAL.sub("\ufffd", value) for name, value in attributes.items()}
+    element = ET.SubElement(parent, tag, allowed)
+    element.text = None if text is None else _ILLEGAL.sub("\ufffd", text)
+    return element
+
+
+def _variable(data: ET.Element, column: Column, number: int) -> None:
+    """Append a variable. The standard fixes the order of its parts."""
+    attributes = {"ID": f"V{number}", "name": column.name, "files": "F1"}
+    is_continuous = isinstance(column, Number | CalendarColumn)
+    attributes |= {"intrvl": "contin" if is_continuous else "discrete"}
+    if isinstance(column, LevelColumn):
+        attributes |= {"nature": "ordinal" if column.is_ordered else "nominal", "representationType": "code"}
+    else:
+        attributes["representationType"] = "datetime" if isinstance(column, CalendarColumn) else "numeric"
+    variable = _add(data, "var", **attributes)
+    if column.description:
+        _add(variable, "labl", column.description)
+    if isinstance(column, BinnedColumn):
+        least, most = bounds_as_dates(column)
+        units = "REAL" if isinstance(column, Number) else "INT"
+        _add(_add(variable, "valrng"), "range", UNITS=units, min=_text(least), max=_text(most))
+    codes = [(code, label) for code, label in missing_codes(column) if code]  # an empty cell is no code
+    if codes:
+        invalid = _add(variable, "invalrng")
+        for code, _ in codes:
+            _add(invalid, "item", VALUE=code)
+    if isinstance(column, LevelColumn):
+        labels = labels_of(column)
+        written = getattr(column, "spelling", None) or column.value_cells
+        for text, level in zip(written, column.value_cells, strict=True):
+            _category(variable, text, labels.get(level))
+    for code, label in codes:
+        _category(variable, code, label, missing="Y")
+    if isinstance(column, CalendarColumn):
+        form = column.format or "ISO 8601"
+        _add(variable, "varFormat", form, type="character", category="date" if column.kind == "date" else "time")
+    else:
+        is_number = isinstance(column, NumericColumn) or _has_whole_levels(column)
+        _add(variable, "varFormat", type="numeric" if is_number else "character", schema="ISO")
+
+
+def _category(variable: ET.Element, value: str, label: str | None, **attributes: str) -> None:
+    category = _add(variable, "catgry", **attributes)
+    _add(category, "catValu", value)
+    if label:
+        _add(category, "labl", label)
+
+
+def _has_whole_levels(column: Column) -> bool:
+    return isinstance(column, LevelColumn) and all(type(level) is int for level in column.levels)
+
+
+def _text(bound: object) -> str:
+    return bound.isoformat() if hasattr(bound, "isoformat") else str(bound)
