@@ -123,7 +123,10 @@ def _unit(facts: ReleaseFacts) -> tuple[str, str]:
         )
     if unit.at_most == 1:
         return ("One row. gapless did not check whose rows these are.", "Has each person one row only?")
-    return (f"{unit} of a person. {BELIEVED}.", f"How do you know that no person has more than {unit.at_most} rows?")
+    return (
+        f"{unit} of a person. {BELIEVED}.",
+        f"How do you know that no person has more than {plural(unit.at_most, 'row')}?",
+    )
 
 
 def _algorithms(facts: ReleaseFacts) -> Iterator[Item]:
@@ -135,7 +138,7 @@ def _algorithms(facts: ReleaseFacts) -> Iterator[Item]:
     )
     yield Item(
         "Bounds and sensitivity",
-        f"{_sensitivity(facts)} {' '.join(preprocessing(facts))}",
+        f"{_sensitivity(facts)} {_origins(facts)} {' '.join(preprocessing(facts))}",
         "Which public source has the levels and bounds of each column?",
     )
     yield Item("Exact noise and floating-point numbers", FLOATS)
@@ -161,6 +164,14 @@ def _algorithms(facts: ReleaseFacts) -> Iterator[Item]:
         "file. Sampling can be repeated with its seed; noise cannot.",
         "Where did you publish the SHA-256 of the manifest, so that readers can compare it?",
     )
+
+
+def _origins(facts: ReleaseFacts) -> str:
+    """Return where the schema says that its facts come from."""
+    columns = facts.schema.columns
+    taken = sum(column.origin == "codebook" for column in columns)
+    typed = len(columns) - taken
+    return f"Facts from a codebook: {plural(taken, 'column')}. Written or confirmed by the holder: {typed}."
 
 
 def _sensitivity(facts: ReleaseFacts) -> str:
@@ -241,7 +252,7 @@ def _trust(facts: ReleaseFacts) -> Iterator[Item]:
     )
     yield Item(
         "Choices made by looking at the data",
-        "gapless releases nothing under a schema that says it was drafted from the data.",
+        "gapless releases nothing of a schema in which a column says that its facts were read from the data.",
         "Were ε, the method, the levels or the bounds chosen by looking at the table, or the best of several releases "
         "chosen by comparing them with it?",
     )

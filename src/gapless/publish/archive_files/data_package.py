@@ -16,6 +16,7 @@ from gapless.publish.folder import MANIFEST, ROWS
 from gapless.schema import Boolean, Column, Integer, Number, Schema
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import LevelColumn
+from gapless.schema.gap_codes import MissingCode, MissingKind
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 
 PROFILE = "https://datapackage.org/profiles/2.0/{}.json"
@@ -84,7 +85,7 @@ def _field(column: Column, formulas: FormulaEscapes) -> dict[str, Any]:
         field["description"] = column.description
     constraints: dict[str, Any] = {"required": not column.missing and not column.may_be_missing}
     match column:
-        case Boolean():
+        case Boolean():  # the standard has no labels for these
             no, yes = column.spelling or ("false", "true")
             field |= {"type": "boolean", "trueValues": [_written(yes, escaped)]}
             field |= {"falseValues": [_written(no, escaped)]}
@@ -116,9 +117,9 @@ def _written(text: object, escaped: dict[str, str]) -> str:
 
 def _categories(column: LevelColumn, values: list[Any]) -> list[Any]:
     """Return the levels with their labels; levels alone if none has a label."""
-    labels = labels_of(column)
-    if not labels:
+    if not column.labels:
         return values
+    labels = dict(column.labels)
     pairs = zip(values, column.value_cells, strict=True)
     return [{"value": value} | ({"label": labels[text]} if text in labels else {}) for value, text in pairs]
 
@@ -140,17 +141,26 @@ def bounds_as_dates(column: BinnedColumn) -> tuple[Any, Any]:
     return least, most
 
 
-def labels_of(column: Column) -> dict[str, str]:
-    """Return the labels of levels, by the text of the level."""
-    return dict(getattr(column, "labels", ()))
+KIND_LABELS: dict[MissingKind, str] = {
+    "unknown": "unknown",
+    "refused": "refused",
+    "dont-know": "don't know",
+    "technical": "technical error",
+    "not-asked": "not asked",
+    "not-applicable": "not applicable",
+}
 
 
 def missing_codes(column: Column) -> list[tuple[str, str]]:
-    """Return the codes of a column that are no value, each with its label; a code without one has its kind's name.
+    """Return the texts in a file that are no value, each with its label; a code without one has its kind's name.
 
-    An empty cell is a gap where the column may be missing and no code says otherwise.
+    An empty cell is a gap where the column may be missing and no code says otherwise. A range has the text with which
+    files are written.
     """
-    codes = [(code.code, getattr(code, "label", "") or code.kind.replace("-", " ")) for code in column.missing]
-    if column.may_be_missing and all(code for code, _ in codes):
-        codes.insert(0, ("", "unknown"))
-    return codes
+    codes: dict[str, str] = {}
+    for code in column.missing:
+        text = code.code if isinstance(code, MissingCode) else code.text
+        codes.setdefault(text, code.label or KIND_LABELS[code.kind])
+    if column.may_be_missing and "" not in codes:
+        codes = {"": KIND_LABELS["unknown"]} | codes
+    return list(codes.items())

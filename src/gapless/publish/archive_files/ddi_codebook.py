@@ -7,14 +7,16 @@ The variables describe synthetic.csv. What the standard has no element for, such
 from __future__ import annotations
 
 import re
+from math import isfinite
 from xml.etree import ElementTree as ET
 
-from gapless.publish.archive_files.data_package import bounds_as_dates, labels_of, missing_codes
+from gapless.publish.archive_files.data_package import bounds_as_dates, missing_codes
 from gapless.publish.archive_files.facts import ReleaseFacts
 from gapless.publish.folder import ROWS
 from gapless.schema import Column, Number
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import LevelColumn
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 
 NAMESPACE = "ddi:codebook:2_5"
@@ -63,8 +65,7 @@ def _add(parent: ET.Element, tag: str, text: str | None = None, /, **attributes:
 def _variable(data: ET.Element, column: Column, number: int) -> None:
     """Append a variable. The standard fixes the order of its parts."""
     attributes = {"ID": f"V{number}", "name": column.name, "files": "F1"}
-    is_continuous = isinstance(column, Number | CalendarColumn)
-    attributes |= {"intrvl": "contin" if is_continuous else "discrete"}
+    attributes["intrvl"] = "contin" if isinstance(column, Number | CalendarColumn) else "discrete"
     if isinstance(column, LevelColumn):
         attributes |= {"nature": "ordinal" if column.is_ordered else "nominal", "representationType": "code"}
     else:
@@ -72,25 +73,38 @@ def _variable(data: ET.Element, column: Column, number: int) -> None:
     variable = _add(data, "var", **attributes)
     if column.description:
         _add(variable, "labl", column.description)
-    if isinstance(column, BinnedColumn):
-        least, most = bounds_as_dates(column)
-        units = "REAL" if isinstance(column, Number) else "INT"
-        _add(_add(variable, "valrng"), "range", UNITS=units, min=_text(least), max=_text(most))
     codes = [(code, label) for code, label in missing_codes(column) if code]  # an empty cell is no code
-    if codes:
-        invalid = _add(variable, "invalrng")
-        for code, _ in codes:
-            _add(invalid, "item", VALUE=code)
+    _ranges(variable, column, [code for code, _ in codes])
     if isinstance(column, LevelColumn):
-        labels = labels_of(column)
+        labels = dict(column.labels)
         written = getattr(column, "spelling", None) or column.value_cells
         for text, level in zip(written, column.value_cells, strict=True):
             _category(variable, text, labels.get(level))
     for code, label in codes:
         _category(variable, code, label, missing="Y")
+    _format(variable, column)
+
+
+def _ranges(variable: ET.Element, column: Column, codes: list[str]) -> None:
+    """Append the values of a column of numbers or dates, and what is no value."""
+    if isinstance(column, BinnedColumn):
+        least, most = map(_text, bounds_as_dates(column))
+        units = "REAL" if isinstance(column, Number) else "INT"
+        _add(_add(variable, "valrng"), "range", UNITS=units, min=least, max=most)
+    if codes:
+        invalid = _add(variable, "invalrng")
+        for gap in column.missing_ranges:
+            ends = {"min": gap.least, "max": gap.most}
+            _add(invalid, "range", **{end: as_text(value) for end, value in ends.items() if isfinite(value)})
+        for code in codes:
+            _add(invalid, "item", VALUE=code)
+
+
+def _format(variable: ET.Element, column: Column) -> None:
+    """Append how a file has the values."""
     if isinstance(column, CalendarColumn):
-        form = column.format or "ISO 8601"
-        _add(variable, "varFormat", form, type="character", category="date" if column.kind == "date" else "time")
+        category = "date" if column.kind == "date" else "time"
+        _add(variable, "varFormat", column.format or "ISO 8601", type="character", category=category)
     else:
         is_number = isinstance(column, NumericColumn) or _has_whole_levels(column)
         _add(variable, "varFormat", type="numeric" if is_number else "character", schema="ISO")

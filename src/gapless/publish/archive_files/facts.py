@@ -13,10 +13,12 @@ from gapless.errors import ReadError
 from gapless.files import parse_json, read_limited
 from gapless.privacy.budget import Persons, Unit, unit_from
 from gapless.privacy.ledger_file import MAX_BYTES
+from gapless.privacy.promise import BELIEVED
 from gapless.privacy.registry import mechanism_of
 from gapless.publish.folder import LEDGER, MANIFEST, SCHEMA
 from gapless.publish.verification import NOT_INTACT_HINT, verify_release
 from gapless.schema import Column, Schema
+from gapless.text import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +123,13 @@ class ReleaseFacts:
         if isinstance(unit, Persons):
             return (
                 f"Two tables are neighbours if one of them has all rows of one more {unit.name}, however many. "
-                f"At most {unit.at_most} rows of each {unit.name} are kept before anything is counted. A hash with a "
-                "secret key decides which, so that no row of another person decides it."
+                f"Before anything is counted, at most {plural(unit.at_most, 'row')} of each {unit.name} may stay. A "
+                "hash with a secret key decides which, so that no row of another person decides it."
             )
-        rows = "one more row" if unit.at_most == 1 else f"up to {unit.at_most} more rows"
+        rows = "one more row" if unit.at_most == 1 else f"up to {plural(unit.at_most, 'more row')}"
         return (
             f"Two tables are neighbours if one of them has {rows} than the other, and all other rows are the same. "
-            + (
-                "A person with one row in the table is protected as a whole."
-                if unit.at_most == 1
-                else f"That no person has more than {unit.at_most} rows is believed, not checked."
-            )
+            + ("A person with one row in the table is protected as a whole." if unit.at_most == 1 else f"{BELIEVED}.")
         )
 
     def columns_where(self, *, outside: str) -> list[Column]:

@@ -166,8 +166,8 @@ def preprocessing(facts: ReleaseFacts) -> Iterator[str]:
     ):
         if columns := facts.columns_where(outside=outside):
             yield f"{change}: {listing(column.name for column in columns)}."
-    if isinstance(facts.promise.unit, Persons):
-        yield f"At most {facts.promise.unit.at_most} rows of each {facts.promise.unit.name} were kept."
+    if isinstance(unit := facts.promise.unit, Persons):
+        yield f"Of each {unit.name}, at most {plural(unit.at_most, 'row')} stayed."
     yield "Bins come from the public schema, or were learned by releases that the ledger has charged."
 
 
