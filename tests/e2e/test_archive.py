@@ -1,16 +1,14 @@
 """`gapless archive` and `publish.archive`: files from public facts, which follow the published schemas."""
 
 import csv
-import importlib.util
 import json
 import re
 import shutil
 import tomllib
 from datetime import datetime
-from pathlib import Path
+from importlib import resources
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import numpy as np
 import polars as pl
 import pytest
@@ -23,10 +21,10 @@ from gapless.publish.archive_files.questions import QUESTIONS
 from gapless.schema import MissingRange
 from gapless.testing.noise import fixed_noise
 from helpers import command_line
+from helpers.published_schemas import check_data_package, check_registry_entry, registry_schema
 from helpers.read_and_release import read_and_release
 from helpers.visits import SCHEMA, visits
 
-REGISTRY = Path(__file__).parents[3] / "shared" / "data" / "registry" / "deployments-schema.yaml"
 DDI = "{ddi:codebook:2_5}"
 REQUIRED = {
     "name": "Synthetic people",
@@ -125,22 +123,6 @@ def entry_of(folder, **answers):
     return yaml.safe_load((made.folder / "registry-entry.yaml").read_text())
 
 
-def check_registry(entry):
-    if not REGISTRY.exists():
-        pytest.skip("no schema of the deployments registry beside the repository")
-    schema = yaml.safe_load(REGISTRY.read_text())
-    jsonschema.validate(entry, schema, format_checker=jsonschema.FormatChecker())
-
-
-def check_data_package(package):
-    found = importlib.util.find_spec("dplib")
-    if found is None:
-        pytest.skip("dplib-py, which has the profiles of Data Package 2.0, is not installed")
-    profiles = Path(found.submodule_search_locations[0]) / "profiles" / "2.0"
-    for name, content in {"datapackage": package, "tableschema": package["resources"][0]["schema"]}.items():
-        jsonschema.Draft7Validator(json.loads((profiles / f"{name}.json").read_text())).validate(content)
-
-
 # ------------------------------------------------------------------------------------ questions and answers
 
 
@@ -173,10 +155,10 @@ def test_answers_make_a_valid_entry_and_replace_the_draft(release):
     assert "not required: data_product_sector, sources, release_type" in done.stdout
     assert not (folder / "registry-entry-draft.yaml").exists()
     assert 'sources = "mine"' in kept.read_text()
-    check_registry(yaml.safe_load((folder / "registry-entry.yaml").read_text()))
+    check_registry_entry(yaml.safe_load((folder / "registry-entry.yaml").read_text()))
 
 
-def test_the_entry_states_what_is_answered_and_what_the_release_says(release):
+def test_the_entry_joins_answers_and_facts_of_the_release(release):
     entry = entry_of(release, mechanisms="Locked room.", publication_date="2026-02-01")
     parts = entry["deployment"]
     ledger = json.loads((release / "ledger.json").read_text())
@@ -194,7 +176,7 @@ def test_the_entry_states_what_is_answered_and_what_the_release_says(release):
 
 def test_a_pure_release_of_persons_is_called_so(made):
     entry = entry_of(made / "visits")
-    check_registry(entry)
+    check_registry_entry(entry)
     parts = entry["deployment"]
     assert parts["dp_variant"]["variant_name"] == "Pure DP"
     assert parts["privacy_loss"]["privacy_parameters"] == {"epsilon": 1.0, "delta": 0.0}
@@ -215,14 +197,12 @@ def test_tiers_follow_the_answers(release):
     for answers, tier in (({"release_type": "One release"}, 1), (second, 2), (texts | choices | REQUIRED, 3)):
         entry = entry_of(release, **answers)
         assert entry["tier"] == tier
-        check_registry(entry)
+        check_registry_entry(entry)
 
 
 def test_the_questions_are_those_of_the_registry():
     """Each field is in the registry with the same tier and choices, and no field that it requires is left out."""
-    if not REGISTRY.exists():
-        pytest.skip("no schema of the deployments registry beside the repository")
-    sections = yaml.safe_load(REGISTRY.read_text())["properties"]["deployment"]["properties"]
+    sections = registry_schema()["properties"]["deployment"]["properties"]
     for question in QUESTIONS:
         field = sections[question.section]["properties"][question.field]
         assert question.choices == tuple(field.get("enum", ())), question.field
@@ -270,6 +250,31 @@ def test_missing_answers_name_the_file_of_questions(release):
         archive(release, answers=release / "README.txt")
 
 
+@pytest.mark.parametrize("check", ["registry", "package"])
+def test_archive_files_of_the_table_of_the_demo_follow_the_published_schemas(demo, check):
+    if check == "registry":
+        check_registry_entry(entry_of(demo))
+    else:
+        package = json.loads((archive(demo).folder / "datapackage.json").read_text())
+        check_data_package(package)
+        schema = gl.Schema.read(demo / "schema.toml")
+        assert gl.Schema.from_toml(package["gapless"]["schema"]) == schema
+        levels = {field["name"]: field.get("categories") for field in package["resources"][0]["schema"]["fields"]}
+        assert levels["education"] == list(schema["education"].levels)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """A release of the bundled table, as `gapless demo` makes one, but by a faster method."""
+    folder = tmp_path_factory.mktemp("demo")
+    for name in ("nhanes.csv.gz", "nhanes.toml"):
+        (folder / name).write_bytes((resources.files("gapless.demo") / name).read_bytes())
+    schema = gl.Schema.read(folder / "nhanes.toml")
+    unit = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6), "method": "independent"}
+    read_and_release(folder / "nhanes.csv.gz", schema, folder / "release", spend="80%", **unit)
+    return folder / "release"
+
+
 # ------------------------------------------------------------------------------------ folders
 
 
@@ -293,9 +298,9 @@ def test_only_intact_and_private_releases_are_archived(release, tmp_path):
 
 
 def test_archive_files_are_not_written_among_others(release):
-    for inside in (release, release / "archive"):
+    for folder in (release, release / "archive"):
         with pytest.raises(ReadError, match="which is never changed"):
-            archive(release, inside)
+            archive(release, folder)
     with pytest.raises(ReadError, match="holds other files: people"):
         archive(release, release.parent)
     (release.parent / "a file").touch()
