@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gapless.errors import ReadError
+from gapless.errors import BudgetError, ReadError
 from gapless.files import parse_json, read_limited
 from gapless.privacy.budget import Persons, Unit, unit_from
 from gapless.privacy.ledger_file import MAX_BYTES
 from gapless.privacy.promise import BELIEVED
 from gapless.privacy.registry import mechanism_of
-from gapless.publish.folder import LEDGER, MANIFEST, SCHEMA
+from gapless.publish.folder import LEDGER, LIBRARIES, MANIFEST, SCHEMA
 from gapless.publish.verification import NOT_INTACT_HINT, verify_release
 from gapless.schema import Column, Schema
+from gapless.schema.numeric import LARGEST
 from gapless.text import plural
+from gapless.types import is_number, is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Promise:
     budget: dict[str, Any]
     order: float | None  # the Rényi order of the ledger; None for pure differential privacy
     spent: float  # the part of the budget, from 0 to 1
+    first_batch: int | None  # the number of entries that were fixed in advance and priced together
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class ReleaseFacts:
         manifest: its manifest: method, verdict, number of rows, versions, and the SHA-256 of each file.
         ledger: its copy of the ledger.
         sha256: the SHA-256 of the manifest.
+        promise: the guarantee and the budget.
     """
 
     folder: Path
@@ -51,6 +55,7 @@ class ReleaseFacts:
     manifest: dict[str, Any]
     ledger: dict[str, Any]
     sha256: str
+    promise: Promise
 
     @classmethod
     def read(cls, folder: Path) -> ReleaseFacts:
@@ -61,34 +66,32 @@ class ReleaseFacts:
                 f"'{folder}' is not as its manifest says: {checked.problems[0]}",
                 hint=NOT_INTACT_HINT,
             )
-        found = cls(
-            folder=folder,
-            schema=Schema.read(folder / SCHEMA),
-            manifest=parse_json(read_limited(folder / MANIFEST)),
-            ledger=parse_json(read_limited(folder / LEDGER, MAX_BYTES)),
-            sha256=checked.sha256,
+        return cls.of(
+            folder,
+            Schema.read(folder / SCHEMA),
+            parse_json(read_limited(folder / MANIFEST)),
+            parse_json(read_limited(folder / LEDGER, MAX_BYTES)),
+            checked.sha256,
         )
-        if found.ledger["guarantee"]["epsilon"] is None:
-            raise ReadError(
-                f"the release in '{folder}' is not private, and must not be published",
-                hint="release the table with a ledger that has no noise of a test",
-            )
-        return found
 
-    @cached_property
-    def promise(self) -> Promise:
-        """The guarantee and the budget."""
-        ledger = self.ledger
-        stated = ledger["guarantee"]
-        return Promise(
-            unit_from(ledger),
-            float(stated["epsilon"]),
-            float(stated["delta"]),
-            stated["basis"],
-            ledger["budget"],
-            ledger["order"],
-            ledger["spent"] / ledger["capacity"],
-        )
+    @classmethod
+    def of(cls, folder: Path, schema: Schema, manifest: Any, ledger: Any, sha256: str) -> ReleaseFacts:
+        """Return the facts of files that belong together. The files may come from a stranger, so all are checked."""
+        try:
+            if ledger["guarantee"]["epsilon"] is None:
+                raise ReadError(
+                    f"the release in '{folder}' is not private, and must not be published",
+                    hint="release the table with a ledger that has no noise of a test",
+                )
+            found = cls(folder, schema, manifest, ledger, sha256, _promise(ledger))
+            _check_manifest(manifest)
+            _ = found.noise
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, BudgetError):
+            raise ReadError(
+                f"{LEDGER} or {MANIFEST} in '{folder}' is not as gapless writes it",
+                hint="ask the holder of the release for its folder again",
+            ) from None
+        return found
 
     @property
     def title(self) -> str:
@@ -135,3 +138,32 @@ class ReleaseFacts:
     def columns_where(self, *, outside: str) -> list[Column]:
         """The columns with this rule for cells outside the schema."""
         return [column for column in self.schema.file_columns if column.outside == outside]
+
+
+def _promise(ledger: dict[str, Any]) -> Promise:
+    """Return the guarantee and the budget in the copy of a ledger."""
+    stated, budget = ledger["guarantee"], ledger["budget"]
+    order = ledger["order"]
+    numbers = [stated["epsilon"], stated["delta"], budget["epsilon"], budget["delta"], ledger["spent"]]
+    numbers += [ledger["capacity"], *([] if order is None else [order])]
+    texts = [stated["basis"], budget.get("ground_truth", "")]
+    if not all(is_number(number) and math.isfinite(float(number)) for number in numbers) or not all(
+        isinstance(text, str) for text in texts
+    ):
+        raise ValueError("not a promise")
+    epsilon, delta = float(stated["epsilon"]), float(stated["delta"])
+    batch = ledger["first_batch"]["entries"] if "first_batch" in ledger else None
+    if not (0 <= epsilon < LARGEST and 0 <= delta < 1 and (batch is None or is_whole(batch))):
+        raise ValueError("not a promise")
+    spent = ledger["spent"] / ledger["capacity"]
+    return Promise(unit_from(ledger), epsilon, delta, stated["basis"], budget, order, spent, batch)
+
+
+def _check_manifest(manifest: dict[str, Any]) -> None:
+    """Refuse a manifest without the facts that archive files state."""
+    texts = [manifest[key] for key in ("table", "method", "verdict", "guarantee")]
+    texts += [use for key in ("usable_for", "with_care", "not_for") for use in manifest[key]]
+    texts += [manifest["versions"][name] for name in LIBRARIES]
+    texts += manifest["versions"].values()
+    if not (is_whole(manifest["rows"], least=0) and all(isinstance(text, str) for text in texts)):
+        raise ValueError("not a manifest")

@@ -143,7 +143,7 @@ def post_processing(facts: ReleaseFacts) -> str:
 
 def composition(facts: ReleaseFacts) -> str:
     """Return how privacy losses add up."""
-    promise, batch = facts.promise, facts.ledger.get("first_batch")
+    promise, batch = facts.promise, facts.promise.first_batch
     how = (
         "Releases are priced for the complete data, by their composed total."
         if "ground_truth" in promise.budget
@@ -152,7 +152,7 @@ def composition(facts: ReleaseFacts) -> str:
         else f"Sequential composition in Rényi differential privacy, at the order {promise.order:g}: losses add up in "
         "one ledger, which refuses a release beyond its budget (a Rényi filter)."
     )
-    many = "" if batch is None else f" The first {plural(batch['entries'], 'entry', 'entries')} were fixed in advance."
+    many = "" if batch is None else f" The first {plural(batch, 'entry', 'entries')} were fixed in advance."
     return f"{how}{many} Basis of the stated ε: {promise.basis}."
 
 
