@@ -10,30 +10,9 @@ from gapless.publish.archive_files.ddi_codebook import ddi_codebook
 from gapless.publish.archive_files.facts import ReleaseFacts
 from gapless.publish.archive_files.registry_entry import registry_entry, to_yaml
 from helpers.hostile_files import changes, works
+from helpers.release_files import LEDGER, MANIFEST
 
 SCHEMA = gl.Schema("people", [gl.Categorical("sex", ["f", "m"])])
-MANIFEST = {
-    "table": "people",
-    "method": "independent",
-    "verdict": "good",
-    "usable_for": ["single columns"],
-    "with_care": [],
-    "not_for": [],
-    "rows": 100,
-    "guarantee": "a promise",
-    "versions": dict.fromkeys(("python", "gapless", "numpy", "polars", "opendp", "dp-accounting"), "1"),
-    "sha256": {},
-}
-LEDGER = {
-    "rows_per_person": 1,
-    "budget": {"epsilon": 1.0, "delta": 0.0},
-    "order": None,
-    "capacity": 1.0,
-    "spent": 0.5,
-    "guarantee": {"epsilon": 1.0, "delta": 0.0, "basis": "the sum"},
-    "entries": [{"mechanism": {"name": "DiscreteLaplace", "scale": 2.0}}],
-    "first_batch": {"entries": 1},
-}
 
 
 def texts(folder, manifest, ledger):

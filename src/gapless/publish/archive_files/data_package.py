@@ -10,6 +10,8 @@ import codecs
 import json
 from typing import Any
 
+import numpy as np
+
 from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.publish.archive_files.facts import ReleaseFacts
 from gapless.publish.folder import MANIFEST, ROWS
@@ -22,14 +24,17 @@ from gapless.schema.numeric import BinnedColumn, NumericColumn
 PROFILE = "https://datapackage.org/profiles/2.0/{}.json"
 MEDIA_TYPES = {
     "csv": "text/csv",
+    "dta": "application/x-stata-dta",
     "gz": "application/gzip",
     "html": "text/html",
     "json": "application/json",
     "md": "text/markdown",
     "parquet": "application/vnd.apache.parquet",
+    "sav": "application/x-spss-sav",
     "svg": "image/svg+xml",
     "toml": "application/toml",
     "txt": "text/plain",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 EXTENSION = "gapless"  # the custom property of the package
 
@@ -135,10 +140,15 @@ def _bounds(column: BinnedColumn) -> dict[str, Any]:
 
 
 def bounds_as_dates(column: BinnedColumn) -> tuple[Any, Any]:
-    """Return the bounds of a column of dates or datetimes as such."""
-    kind = getattr(column, "python_type", None)
-    least, most = (kind.fromisoformat(bound) if kind and isinstance(bound, str) else bound for bound in column.bounds)
-    return least, most
+    """Return the bounds; of dates and datetimes as such, the lower one at the beginning of its month, year and so on.
+
+    Files have the beginning of each step of the resolution, which may be before the declared bound.
+    """
+    if not isinstance(column, CalendarColumn):
+        return column.bounds
+    most = column.bounds[1]
+    least = np.int64(column.limits[0]).astype(column.unit).astype("datetime64[D]" if column.kind == "date" else "M8[s]")
+    return least.item(), column.python_type.fromisoformat(most) if isinstance(most, str) else most
 
 
 KIND_LABELS: dict[MissingKind, str] = {
