@@ -17,6 +17,7 @@ from gapless.publish.archive_files.facts import ReleaseFacts
 from gapless.publish.folder import MANIFEST, ROWS
 from gapless.schema import Boolean, Column, Integer, Number, Schema
 from gapless.schema.calendar import CalendarColumn
+from gapless.schema.carried_schema import DATA_PACKAGE_PROPERTY, digest_of_fields
 from gapless.schema.columns import LevelColumn
 from gapless.schema.gap_codes import MissingCode, MissingKind
 from gapless.schema.numeric import BinnedColumn, NumericColumn
@@ -36,25 +37,26 @@ MEDIA_TYPES = {
     "txt": "text/plain",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-EXTENSION = "gapless"  # the custom property of the package
 
 
 def data_package(facts: ReleaseFacts) -> str:
     """Return the text of datapackage.json."""
     names = sorted({*facts.manifest["sha256"], MANIFEST}, key=lambda name: (name not in ROWS, name))
+    described = table_schema(facts.schema)
+    carried = {"schema": facts.schema.to_toml(), "fields_sha256": digest_of_fields(described["fields"])}
     package = {
         "$schema": PROFILE.format("datapackage"),
         "name": facts.slug,
         "title": facts.title,
         "description": " ".join(filter(None, [facts.schema.description, facts.manifest["guarantee"]])),
-        "resources": [_resource(facts, name) for name in names],
-        EXTENSION: {"schema": facts.schema.to_toml(), "manifest_sha256": facts.sha256},
+        "resources": [_resource(facts, name, described) for name in names],
+        DATA_PACKAGE_PROPERTY: carried | {"manifest_sha256": facts.sha256},
     }
     return json.dumps(package, ensure_ascii=False, indent=2) + "\n"
 
 
-def _resource(facts: ReleaseFacts, name: str) -> dict[str, Any]:
-    """Return a file of the release; synthetic.csv with its schema."""
+def _resource(facts: ReleaseFacts, name: str, described: dict[str, Any]) -> dict[str, Any]:
+    """Return a file of the release; synthetic.csv with its Table Schema."""
     ending = name.rpartition(".")[2]
     digest = facts.manifest["sha256"].get(name, facts.sha256)
     resource = {
@@ -70,7 +72,7 @@ def _resource(facts: ReleaseFacts, name: str) -> dict[str, Any]:
     schema = facts.schema
     dialect = {} if schema.separator is None else {"dialect": {"delimiter": schema.separator}}
     encoding = codecs.lookup(schema.encoding or "utf-8").name
-    return resource | {"type": "table", "encoding": encoding, **dialect, "schema": table_schema(schema)}
+    return resource | {"type": "table", "encoding": encoding, **dialect, "schema": described}
 
 
 def table_schema(schema: Schema) -> dict[str, Any]:

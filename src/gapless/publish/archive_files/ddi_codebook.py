@@ -7,7 +7,7 @@ The variables describe synthetic.csv. What the standard has no element for, such
 from __future__ import annotations
 
 import re
-from math import isfinite
+from math import isclose, isfinite, log10
 from xml.etree import ElementTree as ET
 
 from gapless.publish.archive_files.data_package import bounds_as_dates, missing_codes
@@ -15,12 +15,12 @@ from gapless.publish.archive_files.facts import ReleaseFacts
 from gapless.publish.folder import ROWS
 from gapless.schema import Column, Number
 from gapless.schema.calendar import CalendarColumn
+from gapless.schema.carried_schema import DDI_NOTE, digest_of_variables
 from gapless.schema.columns import LevelColumn
 from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 
 NAMESPACE = "ddi:codebook:2_5"
-SCHEMA_NOTE = "gapless schema"  # the type of the note with the schema as TOML text
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not allowed in XML 1.0
 
 
@@ -49,7 +49,7 @@ def ddi_codebook(facts: ReleaseFacts) -> str:
         _variable(data, column, number)
     # All text in TOML is in quotes, so an escape sequence of TOML can stand for what XML does not allow.
     toml = _ILLEGAL.sub(lambda found: f"\\u{ord(found[0]):04x}", schema.to_toml())
-    _add(data, "notes", toml, type=SCHEMA_NOTE)
+    _add(data, "notes", toml, type=DDI_NOTE, subject=digest_of_variables(data.iterfind("var")))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -70,6 +70,8 @@ def _variable(data: ET.Element, column: Column, number: int) -> None:
         attributes |= {"nature": "ordinal" if column.is_ordered else "nominal", "representationType": "code"}
     else:
         attributes["representationType"] = "datetime" if isinstance(column, CalendarColumn) else "numeric"
+    if isinstance(column, Number) and (digits := _decimals(column)):
+        attributes["dcml"] = str(digits)
     variable = _add(data, "var", **attributes)
     if column.description:
         _add(variable, "labl", column.description)
@@ -115,6 +117,16 @@ def _category(variable: ET.Element, value: str, label: str | None, **attributes:
     _add(category, "catValu", value)
     if label:
         _add(category, "labl", label)
+
+
+def _decimals(column: Number) -> int:
+    """Return the digits after the point, if the resolution is that of decimals; else 0, for not known.
+
+    >>> _decimals(Number("x", bounds=(0, 1), resolution=0.01)), _decimals(Number("x", bounds=(0, 1), resolution=0.25))
+    (2, 0)
+    """
+    digits = round(-log10(column.resolution)) if column.resolution else 0
+    return digits if digits > 0 and isclose(10.0**-digits, column.step) else 0
 
 
 def _has_whole_levels(column: Column) -> bool:
