@@ -49,6 +49,6 @@ def restore(toml: str, *, stated: object, found: str, where: str) -> Schema:
     if stated != found:
         raise SchemaError(
             f"the columns that {where} describes were changed after gapless wrote its schema into the file",
-            hint="change the schema file in place of the codebook, or remove the schema of gapless from the codebook",
+            hint="write changes into the schema file, or remove the schema of gapless from the codebook",
         )
     return Schema.from_toml(toml)
