@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from gapless.errors import SchemaError
+from gapless.schema.carried_schema import DDI_NOTE, digest_of_variables, restore
 from gapless.schema.codebooks.entries import Contents, Entry, EntryType, Measure, check_codes, error, number_of, short
 from gapless.schema.codebooks.json_codebooks import choose
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
@@ -20,7 +21,6 @@ from gapless.schema.schema import Schema
 from gapless.text import shortened
 
 MOST_DEPTH = 60  # of nested elements
-SCHEMA_NOTE = "gapless schema"  # the type of the note in which gapless writes the whole schema
 _MEASURES: dict[str, Measure] = {
     "nominal": "nominal",
     "ordinal": "ordinal",
@@ -38,8 +38,9 @@ def read_ddi(content: bytes, path: Path, table: str | None) -> Contents | Schema
         hint = "export the codebook as DDI-Codebook 2.5; DDI-Lifecycle is not read"
         raise SchemaError(f"{path.name} is no DDI-Codebook: its root is <{shortened(root.tag, 40)}>", hint=hint)
     for note in root.iterfind("dataDscr/notes"):
-        if note.get("type") == SCHEMA_NOTE:
-            return Schema.from_toml(note.text or "")
+        if note.get("type") == DDI_NOTE:
+            found = digest_of_variables(root.iterfind("dataDscr/var"))
+            return restore(note.text or "", stated=note.get("subject"), found=found, where=path.name)
     variables = list(root.iterfind("dataDscr/var"))
     files = list(dict.fromkeys(file for variable in variables for file in (variable.get("files") or "").split()))
     if len(files) > 1 or table is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gapless.schema.carried_schema import DATA_PACKAGE_PROPERTY, digest_of_fields, restore
 from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, number_of, short
 from gapless.schema.codebooks.json_codebooks import as_list, as_mapping, as_scalar, as_string, choose
 from gapless.schema.gap_codes import MissingCode, as_text
@@ -25,15 +26,15 @@ _TYPES: dict[str, EntryType] = {
     "": "text",
 }
 _UNUSED = ("object", "array", "list", "geopoint", "geojson", "time", "duration", "yearmonth")
-EXTENSION = "gapless"  # the property in which gapless writes the whole schema
 
 
 def read_data_package(content: Any, path: Path, table: str | None) -> Contents | Schema:
     """The fields of a table of a Data Package, or of a Table Schema."""
     package = as_mapping(content, path.name)
-    extension = package.get(EXTENSION)
-    if isinstance(extension, Mapping) and isinstance(text := extension.get("schema"), str):
-        return Schema.from_toml(text)
+    carried = package.get(DATA_PACKAGE_PROPERTY)
+    if isinstance(carried, Mapping) and isinstance(text := carried.get("schema"), str):
+        found = digest_of_fields(_described_fields(package))
+        return restore(text, stated=carried.get("fields_sha256"), found=found, where=path.name)
     if "fields" in package:
         return _contents(package, package, path.name, path.name.split(".")[0])
     resources = [
@@ -50,6 +51,17 @@ def read_data_package(content: Any, path: Path, table: str | None) -> Contents |
         raise error(where, f"names another file for its schema: {resource['schema']!r}", hint)
     schema = as_mapping(resource["schema"], f"the schema of {where}")
     return _contents(schema, resource, where, name)
+
+
+def _described_fields(package: Mapping[str, Any]) -> Any:
+    """The fields of the only table of a Data Package that gapless wrote; None if they are not there."""
+    resources = package.get("resources")
+    found = (
+        [part["schema"] for part in resources if isinstance(part, Mapping) and "schema" in part]
+        if isinstance(resources, list)
+        else []
+    )
+    return found[0].get("fields") if len(found) == 1 and isinstance(found[0], Mapping) else None
 
 
 def _contents(schema: Mapping[str, Any], resource: Mapping[str, Any], where: str, name: str) -> Contents:
