@@ -173,6 +173,14 @@ def test_the_entry_joins_answers_and_facts_of_the_release(release):
     assert parts["implementation"]["mechanisms"].endswith(" Locked room.")
 
 
+def test_names_of_the_table_are_no_markup_in_the_registry(release):
+    entry = entry_of(release, intended_use="*My* markup stays.")
+    basic = entry["deployment"]["basic"]
+    assert "'people &amp; &lt;b&gt;others&lt;/b&gt;'" in basic["description"]
+    assert "<" not in str({name: part for name, part in entry["deployment"].items() if name != "basic"})
+    assert basic["intended_use"] == "*My* markup stays."
+
+
 def test_a_pure_release_of_persons_is_called_so(made):
     entry = entry_of(made / "visits")
     check_registry_entry(entry)

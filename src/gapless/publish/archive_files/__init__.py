@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from gapless.errors import Hint, ReadError
@@ -57,7 +58,7 @@ class Archive:
             lines += [
                 f"{DRAFT} is no valid entry yet. Unanswered and required: {', '.join(self.required)}.",
                 f"Next: answer the questions in {self.folder / QUESTIONS_FILE}, and run the command again with "
-                f"--answers {self.folder / QUESTIONS_FILE}",
+                f"--answers {quote(str(self.folder / QUESTIONS_FILE))}",
             ]
         else:
             lines.append(f"{ENTRY} is valid, at tier {self.tier} of 3.")

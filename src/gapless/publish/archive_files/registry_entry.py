@@ -10,7 +10,7 @@ from gapless.privacy.budget import Persons
 from gapless.privacy.promise import cautions, group_privacy
 from gapless.publish.archive_files.facts import ReleaseFacts
 from gapless.publish.archive_files.questions import QUESTIONS, Answers, unanswered
-from gapless.text import listing, plural, rounded_up
+from gapless.text import listing, markdown, plural, rounded_up
 
 FLOATS = (
     "Counts are whole numbers. Noise is sampled exactly, from the operating system's entropy, as whole numbers or on a "
@@ -24,7 +24,7 @@ def registry_entry(facts: ReleaseFacts, answers: Answers) -> dict[str, Any]:
 
     Where gapless and the holder both know a part of a field, both are stated.
     """
-    known = _known(facts)
+    known = {name: {field: _escaped(value) for field, value in part.items()} for name, part in _known(facts).items()}
     sections: dict[str, dict[str, Any]] = {name: {} for name in known}
     for question in QUESTIONS:
         if question.field in answers:
@@ -33,6 +33,11 @@ def registry_entry(facts: ReleaseFacts, answers: Answers) -> dict[str, Any]:
             sections[question.section][question.field] = answer if stated is None else f"{stated} {answer}"
     deployment = {name: sections[name] | fields for name, fields in known.items()}
     return {"url_slug": facts.slug, "status": "Draft", "tier": tier_of(answers), "deployment": deployment}
+
+
+def _escaped(value: Any) -> Any:
+    """Return a text in which names of the table are no markup: the registry shows texts as Markdown with formulas."""
+    return markdown(value).replace("$", "\\$") if isinstance(value, str) else value
 
 
 def tier_of(answers: Answers) -> int:
