@@ -329,6 +329,7 @@ def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):
 
 def test_every_command_has_help_with_an_example(tmp_path, run_here):
     commands = (("demo",), ("schema", "draft"), ("check",), ("synth",), ("fit",), ("sample",), ("ask",), ("ledger",))
+    commands += (("archive",),)
     listed = run("--help", cwd=tmp_path).stdout
     for command in commands:
         assert command[0] in listed

@@ -3,6 +3,7 @@
 import datetime as dt
 import tempfile
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import polars as pl
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.missing import check
+from gapless.publish.archive_files.data_package import table_schema
+from gapless.publish.archive_files.ddi_codebook import ddi_codebook
 from gapless.schema import Constraint
-from gapless.schema.columns import as_text
+from gapless.schema.gap_codes import as_text
 from helpers.examples import examples
+from helpers.release_files import check_cell, facts_of, read_by_standard
 
 few = settings(examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -135,6 +139,32 @@ def test_a_table_reads_back_from_a_text_file_with_the_kinds_of_its_gaps(table, n
     assert again.rows == table.rows
     assert [codes.tolist() for codes in again.codes] == [codes.tolist() for codes in table.codes]
     assert again.to_text().equals(table.to_text())  # the values themselves
+
+
+YEARS = gl.Schema("t", [gl.Date("x", bounds=("1999-01-02", "2000-01-01"), resolution="year")])
+
+
+@few
+@given(tables())
+@example(gl.Table(YEARS, [np.array([0, 1])], rows=2))  # the first is written as 1999-01-01
+def test_cells_of_a_text_file_follow_the_table_schema(table):
+    """What a data package says of the rows of a release holds for a reader that knows nothing of gapless."""
+    described = table_schema(table.schema)
+    with tempfile.TemporaryDirectory() as folder:
+        table.write(path := Path(folder, "t.csv"))
+        form = {"encoding": table.schema.encoding or "utf-8", "delimiter": table.schema.separator or ","}
+        for row in read_by_standard(path, described, **form):
+            for cell, field in row:
+                check_cell(cell, field)
+
+
+@few
+@given(schemas)
+def test_a_ddi_codebook_is_xml_and_carries_the_whole_schema(schema):
+    root = ET.fromstring(ddi_codebook(facts_of(schema)))  # noqa: S314 our own text
+    (note,) = root.findall("{*}dataDscr/{*}notes[@type='gapless schema']")
+    assert gl.Schema.from_toml(note.text) == schema
+    assert len(root.findall("{*}dataDscr/{*}var")) == len(schema.columns)
 
 
 @few
