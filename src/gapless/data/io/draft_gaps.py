@@ -1,0 +1,157 @@
+"""Which texts of a column a draft takes for gaps: usual codes, words, rare words among numbers, numbers as codes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from gapless.data.io.draft_column import LIMIT, USUAL_CODES, ObservedColumn, are_rare_words, numbers_of
+from gapless.data.io.draft_dates import moments_of
+from gapless.schema.columns import MissingCode, MissingKind, as_text
+from gapless.text import listing
+
+# Words that mean a gap among numbers and dates; among other words they may be a level.
+_UNKNOWN = ("unknown", "not known", "don't know", "missing", "not stated", "unbekannt", "weiß nicht")
+_REFUSED = ("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert")
+GAP_WORDS: dict[str, MissingKind] = {**dict.fromkeys(_UNKNOWN, "unknown"), **dict.fromkeys(_REFUSED, "refused")}
+MOST_ANSWERS = 20  # numbers of a short run, at most: an answer, a rating or a count
+LAST_BEFORE_ONE_DIGIT = 5  # 7, 8 and 9 may be codes after 1, 2, 3, 4, 5
+IN_SEVERAL = 3  # columns in which the same number stands apart, from which on it is rather a code
+# The numbers that surveys use for gaps, far from all others: -9, -88, 77, 98, 999.
+_CODE = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
+# In a column of answers also these, beside the others: -1, 66, 96, 97, 98, 996, 997, 998.
+_CODE_OF_ANSWERS = re.compile(rf"-[1-9]|-?9+[5-8]|66+|{_CODE.pattern}")
+
+
+def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> tuple[list[MissingCode], set[str]]:
+    """The codes of a column's gaps, and all its other texts. Remarks are added for what is not certain.
+
+    Args:
+        seen: what was seen of the column.
+        codes_of_several: one-digit codes that stand apart in several columns (`codes_of_several`).
+    """
+    codes = sorted(seen.texts & set(USUAL_CODES))
+    texts = seen.texts - set(USUAL_CODES)
+    words = {text for text in texts if text.casefold() in GAP_WORDS}
+    rare = _rare_words(texts - words, seen)
+    values = texts - words - rare
+    if _on_a_line(values):
+        odd = codes_among(values, codes_of_several)
+        codes += sorted(words) + sorted(rare) + odd
+        texts = values - set(odd)
+        _remark_words(seen, rare)
+        if odd:
+            seen.remarks.append(f"{listing(odd)}: taken for a gap")
+    return [MissingCode(code, GAP_WORDS.get(code.casefold(), "unknown")) for code in codes], texts
+
+
+def _rare_words(texts: set[str], seen: ObservedColumn) -> set[str]:
+    """The few words among many numbers or many dates."""
+    for values in ({text for text in texts if numbers_of({text})}, _dates_among(texts)):
+        if values and are_rare_words(texts - values, values, seen.times):
+            return texts - values
+    return set()
+
+
+def _dates_among(texts: set[str]) -> set[str]:
+    """The texts with a digit, if they are dates."""
+    dated = {text for text in texts if re.search(r"\d", text) and not LIMIT.fullmatch(text)}
+    return dated if dated and moments_of(dated)[0] else set()
+
+
+def _remark_words(seen: ObservedColumn, rare: set[str]) -> None:
+    limits = sorted(word for word in rare if LIMIT.fullmatch(word))
+    if words := sorted(rare - set(limits)):
+        seen.remarks.append(f"{listing(words)}: no number or date, taken for a gap")
+    if limits:
+        seen.remarks.append(f"{listing(limits)}: a limit, taken for a gap; write a number in the data instead")
+
+
+def _on_a_line(texts: set[str]) -> bool:
+    """Whether all of these are numbers, or all of them dates."""
+    return bool(texts) and (numbers_of(texts) is not None or bool(moments_of(texts)[0]))
+
+
+def codes_among(texts: set[str], codes_of_several: Collection[str] = ()) -> list[str]:
+    """Numbers that look like codes for gaps.
+
+    Among any numbers, those of sevens, eights or nines: -9 if no other is negative, 999 far above the others. Among
+    answers, which are a short run such as 1, 2, 3, also 97, 98, -1 beside -9, and 8 and 9 after 1, 2.
+
+    >>> codes_among({"1", "2", "-8", "-9"}), codes_among({"1", "2", "3", "97", "98"}), codes_among({"1", "2", "9"})
+    (['-9', '-8'], ['97', '98'], [])
+    """
+    numbers = sorted(set(numbers_of(texts) or []))
+    run = _run(numbers)
+    apart = [number for number in numbers if number not in run]
+    if run and apart and all(_CODE_OF_ANSWERS.fullmatch(as_text(number)) for number in apart if not 6 < number < 10):
+        found = _negative(apart) + _one_digit(run, apart, codes_of_several) + [n for n in apart if n > 2 * run[-1] + 9]
+        if found and len(found) == len(apart) and any(map(_is_code, found)):
+            return [as_text(number) for number in found]
+    odd = [number for number in numbers if _CODE.fullmatch(as_text(number))]
+    rest = [number for number in numbers if number not in odd]
+    if len(rest) < 3:
+        return []
+    lowest, highest = rest[0], rest[-1]
+    return [as_text(number) for number in odd if number < 0 <= lowest or number - highest > highest - lowest]
+
+
+def _is_code(number: float) -> bool:
+    return 6 < number < 10 or _CODE.fullmatch(as_text(number)) is not None or number > 90
+
+
+def _run(numbers: list[float]) -> list[float]:
+    """The numbers from 0 or 1 on that follow one another; one of them may be absent. Empty if there are many."""
+    run: list[float] = []
+    for number in numbers:
+        if (not run and number in (0, 1)) or (run and number - run[-1] <= (1 if len(run) < 3 else 2)):
+            run.append(number)
+    whole = all(number == int(number) for number in run)
+    return run if whole and len(run) <= MOST_ANSWERS else []
+
+
+def _negative(apart: list[float]) -> list[float]:
+    """The negative numbers, unless they lead down from the others as on a scale from -9 to 9."""
+    below = [number for number in apart if number < 0]
+    return below if below != list(range(-len(below), 0)) else []
+
+
+def _one_digit(run: list[float], apart: list[float], codes_of_several: Collection[str]) -> list[float]:
+    """The 7, 8 and 9 that stand apart from short answers: two of them, or one that does so in several columns."""
+    digits = [number for number in apart if 6 < number < 10]
+    if not digits or run[-1] > LAST_BEFORE_ONE_DIGIT or digits[0] - run[-1] < 2:
+        return []
+    is_usual = set(map(as_text, digits)) <= set(codes_of_several)
+    return digits if is_usual or digits == [7, 9] or (len(digits) > 1 and digits[0] - run[-1] > 2) else []
+
+
+def codes_of_several(columns: Iterable[ObservedColumn]) -> set[str]:
+    """The 7, 8 or 9 that stand apart from a few answers in several columns.
+
+    A 9 after 1, 2, 3 in one column may be an answer. Eighty items that all have it say that it is a code.
+    """
+    times: Counter[str] = Counter()
+    for seen in columns:
+        numbers = sorted(set(numbers_of(seen.texts - set(USUAL_CODES)) or []))
+        run = _run(numbers)
+        if run and run[-1] <= LAST_BEFORE_ONE_DIGIT and len(run) < len(numbers) <= MOST_ANSWERS:
+            times.update(as_text(number) for number in numbers if 6 < number < 10 and number - run[-1] > 2)
+    return {code for code, columns_with_it in times.items() if columns_with_it >= IN_SEVERAL}
+
+
+def extreme_remark(texts: set[str]) -> str:
+    """A remark if the smallest or largest number looks like a code: the only negative, or 999 far above the rest."""
+    numbers = numbers_of(texts)
+    if numbers is None or len(numbers) < 3:
+        return ""
+    lowest, second, *_ = ordered = sorted(numbers)
+    *_, last, highest = ordered
+    digits = set(as_text(highest))
+    if lowest < 0 <= second and lowest == int(lowest):
+        odd = lowest
+    elif len(digits) == 1 and digits <= set("789") and highest - last > last - lowest:
+        odd = highest
+    else:
+        return ""
+    return f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"
