@@ -14,7 +14,7 @@ from typing import Any
 from gapless import types
 from gapless.data.io.draft_column import USUAL_CODES, ObservedColumn, numbers_of, styles_by_frequency
 from gapless.data.io.draft_dates import are_days, calendar_column, moments_of
-from gapless.data.io.draft_gaps import GAP_WORDS, codes_of_several, extreme_remark, split_gaps
+from gapless.data.io.draft_gaps import codes_of_several, extreme_remark, split_gaps
 from gapless.data.io.draft_notes import constraints_of, empty_remark, grouped
 from gapless.data.io.draft_numbers import numeric_column
 from gapless.data.io.draft_rows import EmptyRule, look_at_rows
@@ -22,7 +22,9 @@ from gapless.data.io.ids import id_of_rows, id_remark, likeliest, looks_like_id
 from gapless.data.io.source import file_layout, read_parts, redact_cells
 from gapless.errors import SchemaError
 from gapless.schema import toml
-from gapless.schema.columns import Boolean, Categorical, Column, MissingCode
+from gapless.schema.columns import Boolean, Categorical, Column
+from gapless.schema.columns_toml import write_columns
+from gapless.schema.gap_codes import MissingCode
 from gapless.schema.schema import Schema
 from gapless.text import listing, plural
 
@@ -34,9 +36,10 @@ _COMMENTS = {**dict.fromkeys(_FACTS, "read from the data"), **dict.fromkeys(_LAY
 PERSON_REMARK = "looks like the id of persons with several rows: add rows_per_person, the most rows kept of each"
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
-# release each must come from a codebook or from common knowledge. Then remove the line "unchecked = true".
+# release each must come from a codebook or from common knowledge. Then run `gapless schema confirm` on this file.
 
 """
+_REMARK = ""
 _PROPOSED = (
     '# Proposed: a value where the column is not applicable is forbidden. Remove the "# " if the codebook says so.'
 )
@@ -75,20 +78,24 @@ class Draft:
     def to_toml(self) -> str:
         """The schema as TOML, with a comment on each fact that was read from the data."""
         content = self.schema.to_dict()
-        sections = {("table", ""): content["table"]}
-        sections |= {("column", name): keys for name, keys in content["column"].items()}
-        found = [(*section, key) for section, keys in sections.items() for key in keys if key in _COMMENTS]
-        comments = {line: _COMMENTS[line[2]] for line in found}
+        remarks = self.remarks
+        # Columns are written as one entry if they are alike and have the same remark, which is a key until then.
+        columns = {name: {**keys, _REMARK: remarks.get(name, "")} for name, keys in content["column"].items()}
+        content["column"] = written = {name: dict(keys) for name, keys in write_columns(columns).items()}
+        comments: dict[tuple[str, str, str], str] = {}
+        for name, keys in written.items():
+            remark = keys.pop(_REMARK)
+            comments |= {("column", name, key): _COMMENTS[key] for key in keys if key in _COMMENTS}
+            if remark:
+                key = next(key for key in ("bounds", "levels", "kind") if key in keys)
+                comments["column", name, key] += f"; {remark}"
+        comments |= {("table", "", key): _COMMENTS[key] for key in content["table"] if key in _COMMENTS}
         if self.schema.person:
             comments["table", "", "person"] = PERSON_REMARK
         if self.notes:
             comments["table", "", "name"] = "; ".join(self.notes)
-        for name, remark in self.remarks.items():
-            key = next(key for key in ("bounds", "levels", "kind") if key in content["column"][name])
-            comments["column", name, key] = f"{_COMMENTS[key]}; {remark}"
         if self.left_out:
-            reasons = (f"{name or 'the first column'}: {why}" for name, why in self.left_out.items())
-            comments["table", "", "ignore"] = "; ".join(reasons)
+            comments["table", "", "ignore"] = "; ".join(grouped({name: [why] for name, why in self.left_out.items()}))
         return _HEAD + toml.dump(content, comments) + self._proposed()
 
     def _proposed(self) -> str:
@@ -118,9 +125,9 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     person = (likeliest(ids.items()),) if ids else ()
     left_out = {id_: f"looks like an id of {plural(ids[id_], 'person')}" for id_ in ids if id_ not in person}
     used = [observed for name_seen, observed in seen.items() if name_seen not in ids]
-    styles = styles_by_frequency(seen.values(), separator, GAP_WORDS)
+    styles = styles_by_frequency(seen.values(), separator)
     for observed in used:
-        observed.settle(styles, GAP_WORDS)
+        observed.settle(styles)
     codes = codes_of_several(used)
     drafted = {observed.name: observed.odd or _column(observed, max_levels, codes) for observed in used}
     columns = [column for column in drafted.values() if isinstance(column, Column)]
@@ -138,10 +145,9 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
     schema = Schema(
         name,
-        columns,
+        [replace(column, origin="data") for column in columns],
         person=person,
         ignore=tuple(left_out),
-        unchecked=True,
         separator=separator,
         encoding=encoding,
     )
@@ -188,7 +194,8 @@ def _column(seen: ObservedColumn, max_levels: int, shared_codes: set[str]) -> Co
     if not seen.name:
         return "it has no name, such as the number of the row"
     codes, texts = split_gaps(seen, shared_codes)
-    common: dict[str, Any] = {"may_be_missing": bool(codes) or seen.empty > 0, "missing": tuple(codes)}
+    may_be_missing = seen.empty > 0 or not all(code.is_structural for code in codes)
+    common: dict[str, Any] = {"may_be_missing": may_be_missing, "missing": tuple(codes)}
     if not texts:
         return "it holds no value at all"
     column = _column_of_values(seen, texts, common, max_levels)
@@ -236,7 +243,7 @@ def _with_rules(
     constraints = []
     for rule in rules:
         column, observed = changed[rule.column], seen[rule.column]
-        codes = [code.code for code in column.missing]
+        codes = [code.code for code in column.missing_codes]
         codes += [""] if observed.empty and "" not in codes else []
         is_proposed = rule.is_exact and all(code.kind == "unknown" for code in column.missing)
         if is_proposed:

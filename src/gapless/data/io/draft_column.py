@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from gapless.data.io.source import is_plain
-from gapless.schema.columns import as_text
+from gapless.schema.gap_codes import as_text
+from gapless.schema.gap_words import gap_kind
 from gapless.schema.numeric import Number
 
 USUAL_CODES = ("", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NULL", "null", "None", ".", "?", "-")
@@ -20,6 +21,7 @@ STYLES = (PLAINLY, (",", ""), (",", "."), (".", ","), (".", " "), (",", " "), ("
 RARE = 0.2  # largest share of rows with words among numbers or dates that are taken for gaps
 MOST_WORDS = 5  # different words among them, at most
 LEAST_VALUES = 11  # different numbers or dates beside such words, at least: fewer may be levels
+MOST_NAMED = 30  # different words that say why there is no number, at most
 LIMIT = re.compile(r"[<>≤≥]=?\s*[\d.,]+|[\d.,]+\s*\+")  # a number is known to be below or above this one
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 _WORD = re.compile(r"[^\d]+")
@@ -54,10 +56,9 @@ class ObservedColumn:
         """The number of rows with one of these texts."""
         return sum(self.times[text] for text in texts)
 
-    def numbers(self, style: tuple[str, str], known_words: Iterable[str]) -> dict[str, str] | None:
+    def numbers(self, style: tuple[str, str]) -> dict[str, str] | None:
         """Its numbers rewritten as 1234.5, if all its texts but gaps and rare words are numbers in this style."""
-        known = {*USUAL_CODES, *known_words}
-        values = {text for text in self.texts if text not in known and text.casefold() not in known}
+        values = self.texts - set(USUAL_CODES)
         column = Number("any", bounds=(0, 1), decimal=style[0], thousands=style[1])
         plain: dict[str, str] = {}
         for text in values:
@@ -65,14 +66,17 @@ class ObservedColumn:
             if number is not None and is_number(number):
                 plain[text] = number
         words = values - set(plain)
+        if len(words) > MOST_NAMED:
+            return None
+        words = {word for word in words if gap_kind(word) is None}
         if words and not are_rare_words(words, set(plain), self.times):
             return None
         return plain if numbers_of(set(plain.values())) else None
 
-    def settle(self, styles: Iterable[tuple[str, str]], known_words: Iterable[str]) -> None:
+    def settle(self, styles: Iterable[tuple[str, str]]) -> None:
         """Rewrite its numbers as 1234.5, if it holds numbers in one of these styles."""
         for style in styles if not self.odd else ():
-            if (plain := self.numbers(style, known_words)) is not None:
+            if (plain := self.numbers(style)) is not None:
                 self.style = style
                 self.written = {as_text(number): text for text, number in plain.items()}
                 self._rename(plain)
@@ -94,9 +98,7 @@ def are_rare_words(words: set[str], values: set[str], times: Mapping[str, int]) 
     return few and all(_WORD.fullmatch(word) or LIMIT.fullmatch(word) for word in words)
 
 
-def styles_by_frequency(
-    columns: Iterable[ObservedColumn], separator: str | None, known_words: Iterable[str]
-) -> list[tuple[str, str]]:
+def styles_by_frequency(columns: Iterable[ObservedColumn], separator: str | None) -> list[tuple[str, str]]:
     """The styles of numbers, first those that fit most columns; 1234.5 comes first among equals.
 
     If commas separate the cells, 1,234 was put in quotes and is above a thousand; otherwise it is between one and two.
@@ -104,7 +106,7 @@ def styles_by_frequency(
     columns = list(columns)
     grouped = [(".", ","), *STYLES] if separator is None else STYLES
     known = dict.fromkeys((PLAINLY, *grouped))
-    fitting = {style: sum(seen.numbers(style, known_words) is not None for seen in columns) for style in known}
+    fitting = {style: sum(seen.numbers(style) is not None for seen in columns) for style in known}
     return sorted(known, key=lambda style: -fitting[style])
 
 

@@ -6,15 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from gapless.data.io.draft_column import LIMIT, USUAL_CODES, ObservedColumn, are_rare_words, numbers_of
+from gapless.data.io.draft_column import LIMIT, MOST_NAMED, USUAL_CODES, ObservedColumn, are_rare_words, numbers_of
 from gapless.data.io.draft_dates import moments_of
-from gapless.schema.columns import MissingCode, MissingKind, as_text
+from gapless.schema.gap_codes import MissingCode, as_text
+from gapless.schema.gap_words import gap_kind
 from gapless.text import listing
 
-# Words that mean a gap among numbers and dates; among other words they may be a level.
-_UNKNOWN = ("unknown", "not known", "don't know", "missing", "not stated", "unbekannt", "weiß nicht")
-_REFUSED = ("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert")
-GAP_WORDS: dict[str, MissingKind] = {**dict.fromkeys(_UNKNOWN, "unknown"), **dict.fromkeys(_REFUSED, "refused")}
 MOST_ANSWERS = 20  # numbers of a short run, at most: an answer, a rating or a count
 LAST_BEFORE_ONE_DIGIT = 5  # 7, 8 and 9 may be codes after 1, 2, 3, 4, 5
 IN_SEVERAL = 3  # columns in which the same number stands apart, from which on it is rather a code
@@ -33,7 +30,7 @@ def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> 
     """
     codes = sorted(seen.texts & set(USUAL_CODES))
     texts = seen.texts - set(USUAL_CODES)
-    words = {text for text in texts if text.casefold() in GAP_WORDS}
+    words = _words(texts)
     rare = _rare_words(texts - words, seen)
     values = texts - words - rare
     if _on_a_line(values):
@@ -43,7 +40,13 @@ def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> 
         _remark_words(seen, rare)
         if odd:
             seen.remarks.append(f"{listing(odd)}: taken for a gap")
-    return [MissingCode(code, GAP_WORDS.get(code.casefold(), "unknown")) for code in codes], texts
+    return [MissingCode(code, gap_kind(code) or "unknown") for code in codes], texts
+
+
+def _words(texts: set[str]) -> set[str]:
+    """The texts that name a gap, such as "refused"; among other words they may be a level."""
+    unlike_numbers = {text for text in texts if not re.search(r"\d", text)}
+    return set(filter(gap_kind, unlike_numbers)) if len(unlike_numbers) <= MOST_NAMED else set()
 
 
 def _rare_words(texts: set[str], seen: ObservedColumn) -> set[str]:

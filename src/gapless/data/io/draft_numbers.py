@@ -8,7 +8,8 @@ from typing import Any
 
 from gapless.data.io.draft_column import PLAINLY, ObservedColumn
 from gapless.schema.bins import Scale
-from gapless.schema.columns import MOST_LEVELS, Categorical, Column, Ordinal, as_text
+from gapless.schema.columns import MOST_LEVELS, Categorical, Column, Ordinal
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 
 MOST_DECIMALS = 4  # numbers with more decimals get no resolution

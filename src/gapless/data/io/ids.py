@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence, Sized
 from typing import Protocol
 
 from gapless.schema import toml
+from gapless.schema.id_names import has_name_of_id, has_word_for_person
 
 LEAST_IDS = 20  # fewer different ids are rather a few groups
 MOST_ROWS_OF_AN_ID = 100  # on average; with more, an id is rather that of a place
@@ -16,11 +17,6 @@ SAME_ROWS = 0.7  # share of ids with the same number of rows, from which on a co
 LEAST_DIGITS = 5  # of ids that all have as many digits
 _NUMBER_OF_ROW = re.compile(r"(unnamed.*|row_?(names?|num|number|nr|no|id)?|index|obs(ervation)?|case)")
 _TIME = re.compile(r"(year|yr|jahr|month|week|day|date|time|period|quarter|wave|age|alter)")
-_PERSON = r"(person|patient|pat|subject|subj|respondent|resp|participant|member|individual|insured|pupil|student|child)"
-_GROUP = r"(household|hh|family|case|client|customer|user|people|record)"
-_ID = re.compile(
-    rf"{_PERSON}|({_PERSON}|{_GROUP})_?(no|num|number|code|key)|({_PERSON}|{_GROUP}|.*_)?_?(id|idnr|nr|uid|uuid)|pid|seqn"
-)
 _WHOLE_OR_TEXT = re.compile(r"[+-]?\d+|.*[^\W\d].*", re.DOTALL)
 
 
@@ -38,16 +34,6 @@ def looks_like_id(name: str, ids: Texts, rows: int) -> bool:
     """
     several = LEAST_IDS < len(ids) < rows <= MOST_ROWS_OF_AN_ID * len(ids)
     return several and has_name_of_id(name) and all(map(_WHOLE_OR_TEXT.fullmatch, ids))
-
-
-def has_name_of_id(name: str) -> bool:
-    """Whether a column has the name of an id: patient_id, PatientID, nr.
-
-    >>> [name for name in ("patient_id", "PatientID", "pid", "nr", "age", "n_children", "paid") if has_name_of_id(name)]
-    ['patient_id', 'PatientID', 'pid', 'nr']
-    """
-    parts = re.sub(r"(?<=[a-z])(?=[A-Z])|[\W_]+", "_", name.strip()).lower().strip("_")
-    return _ID.fullmatch(parts) is not None
 
 
 def id_of_rows(name: str, numbers: Sequence[float], rows: int) -> str:
@@ -101,4 +87,4 @@ def _is_time(name: str) -> bool:
 
 def likeliest(names: Iterable[tuple[str, int]]) -> str:
     """The name that looks most like the id of a person: one with a word for a person, then the most different ids."""
-    return max(names, key=lambda found: (re.search(_PERSON, found[0].lower()) is not None, found[1]))[0]
+    return max(names, key=lambda found: (has_word_for_person(found[0]), found[1]))[0]

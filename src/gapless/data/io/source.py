@@ -33,7 +33,7 @@ from gapless.data.io.address import ACCEPTED, is_connection_string, is_database,
 from gapless.data.io.spreadsheets import FormulaEscapes, read_first_sheet
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema, toml
-from gapless.schema.columns import as_text
+from gapless.schema.gap_codes import as_text
 from gapless.schema.schema import SEPARATORS
 from gapless.text import listing, repeated
 
