@@ -201,11 +201,11 @@ def _column(seen: ObservedColumn, max_levels: int, shared_codes: set[str]) -> Co
     column = _column_of_values(seen, texts, common, max_levels)
     if isinstance(column, Column):
         if len(texts) == 1 and seen.rows > 1:
-            seen.remarks.append("the same value in every row: add it to ignore, or write all levels that it can have")
+            seen.remarks.append("all its values are equal: add it to ignore, or write all that it can have")
         if (gaps := 1 - seen.rows_with(texts) / max(1, seen.rows)) >= NEARLY_EMPTY:
             share = f"{int(10 * gaps) * 10} %"
             seen.remarks.append(f"{share} or more of its cells are empty: if there is no value, say not-applicable")
-        if (odd := extreme_remark(texts)) and not isinstance(column, Boolean):
+        if (odd := extreme_remark(texts, seen.times)) and not isinstance(column, Boolean):
             seen.remarks.append(odd)
     return column
 

@@ -23,6 +23,7 @@ MOST_WORDS = 5  # different words among them, at most
 LEAST_VALUES = 11  # different numbers or dates beside such words, at least: fewer may be levels
 MOST_NAMED = 30  # different words that say why there is no number, at most
 LIMIT = re.compile(r"[<>≤≥]=?\s*[\d.,]+|[\d.,]+\s*\+")  # a number is known to be below or above this one
+PLACEHOLDER = re.compile(r"[0./:\- ]*0[0./:\- ]*|[9./:\- ]*9[9./:\- ]*")  # in place of a date: 00.00.0000
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 _WORD = re.compile(r"[^\d]+")
 
@@ -95,7 +96,7 @@ def are_rare_words(words: set[str], values: set[str], times: Mapping[str, int]) 
     """Whether a few words among many numbers or dates are so rare that they are rather gaps, such as 3 % "n.b."."""
     rows, others = (sum(times[text] for text in texts) for texts in (words, values))
     few = len(words) <= MOST_WORDS and len(values) >= LEAST_VALUES and rows <= RARE * (rows + others)
-    return few and all(_WORD.fullmatch(word) or LIMIT.fullmatch(word) for word in words)
+    return few and all(any(form.fullmatch(word) for form in (_WORD, LIMIT, PLACEHOLDER)) for word in words)
 
 
 def styles_by_frequency(columns: Iterable[ObservedColumn], separator: str | None) -> list[tuple[str, str]]:

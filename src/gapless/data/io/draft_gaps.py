@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from itertools import takewhile
 
-from gapless.data.io.draft_column import LIMIT, MOST_NAMED, USUAL_CODES, ObservedColumn, are_rare_words, numbers_of
+from gapless.data.io.draft_column import (
+    LIMIT,
+    MOST_NAMED,
+    PLACEHOLDER,
+    USUAL_CODES,
+    ObservedColumn,
+    are_rare_words,
+    numbers_of,
+)
 from gapless.data.io.draft_dates import moments_of
 from gapless.schema.gap_codes import MissingCode, as_text
 from gapless.schema.gap_words import gap_kind
 from gapless.text import listing
 
+BELOW_CODES, OFTEN = 5, 3  # numbers below 98, 99; how often these are more frequent than all of them, at least
 MOST_ANSWERS = 20  # numbers of a short run, at most: an answer, a rating or a count
 LAST_BEFORE_ONE_DIGIT = 5  # 7, 8 and 9 may be codes after 1, 2, 3, 4, 5
 IN_SEVERAL = 3  # columns in which the same number stands apart, from which on it is rather a code
 # The numbers that surveys use for gaps, far from all others: -9, -88, 77, 98, 999.
 _CODE = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
+_FAR_YEAR = re.compile(r"(?<!\d)(9999|8888|7777|2999|2222|1111|0001)(?!\d)")
 # In a column of answers also these, beside the others: -1, 66, 96, 97, 98, 996, 997, 998.
 _CODE_OF_ANSWERS = re.compile(rf"-[1-9]|-?9+[5-8]|66+|{_CODE.pattern}")
 
@@ -34,7 +45,7 @@ def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> 
     rare = _rare_words(texts - words, seen)
     values = texts - words - rare
     if _on_a_line(values):
-        odd = codes_among(values, codes_of_several)
+        odd = codes_among(values, codes_of_several) or _far_dates(values)
         codes += sorted(words) + sorted(rare) + odd
         texts = values - set(odd)
         _remark_words(seen, rare)
@@ -60,7 +71,14 @@ def _rare_words(texts: set[str], seen: ObservedColumn) -> set[str]:
 def _dates_among(texts: set[str]) -> set[str]:
     """The texts with a digit, if they are dates."""
     dated = {text for text in texts if re.search(r"\d", text) and not LIMIT.fullmatch(text)}
+    dated = {text for text in dated if not PLACEHOLDER.fullmatch(text)}
     return dated if dated and moments_of(dated)[0] else set()
+
+
+def _far_dates(texts: set[str]) -> list[str]:
+    """The dates of a year such as 9999, among dates of other years."""
+    far = {text for text in texts if _FAR_YEAR.search(text)}
+    return sorted(far) if far and len(texts) > len(far) and numbers_of(texts) is None else []
 
 
 def _remark_words(seen: ObservedColumn, rare: set[str]) -> None:
@@ -101,7 +119,8 @@ def codes_among(texts: set[str], codes_of_several: Collection[str] = ()) -> list
 
 
 def _is_code(number: float) -> bool:
-    return 6 < number < 10 or _CODE.fullmatch(as_text(number)) is not None or number > 90
+    """Whether a number among answers is a code by itself; -1, 66 and 96 are only beside others."""
+    return 6 < number < 10 or re.fullmatch(rf"{_CODE.pattern}|9+[78]", as_text(number)) is not None
 
 
 def _run(numbers: list[float]) -> list[float]:
@@ -143,8 +162,11 @@ def codes_of_several(columns: Iterable[ObservedColumn]) -> set[str]:
     return {code for code, columns_with_it in times.items() if columns_with_it >= IN_SEVERAL}
 
 
-def extreme_remark(texts: set[str]) -> str:
-    """A remark if the smallest or largest number looks like a code: the only negative, or 999 far above the rest."""
+def extreme_remark(texts: set[str], times: Mapping[str, int]) -> str:
+    """A remark if the smallest or largest numbers look like codes.
+
+    These are the only negative number, 999 far above the rest, and 97, 98, 99 in far more rows than numbers below them.
+    """
     numbers = numbers_of(texts)
     if numbers is None or len(numbers) < 3:
         return ""
@@ -155,6 +177,19 @@ def extreme_remark(texts: set[str]) -> str:
         odd = lowest
     elif len(digits) == 1 and digits <= set("789") and highest - last > last - lowest:
         odd = highest
+    elif frequent := _frequent_codes(texts, times):
+        return f"{listing(frequent)}: in many rows, and may be a code for a gap"
     else:
         return ""
     return f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"
+
+
+def _frequent_codes(texts: set[str], times: Mapping[str, int]) -> list[str]:
+    """The largest numbers if they look like codes and are far more frequent than those below them."""
+    ordered = sorted(texts, key=float, reverse=True)
+    codes = list(takewhile(_CODE_OF_ANSWERS.fullmatch, ordered))
+    below = ordered[len(codes) : len(codes) + BELOW_CODES]
+    if not codes or len(below) < BELOW_CODES:
+        return []
+    usual = max(times[text] for text in below)
+    return sorted(codes) if min(times[text] for text in codes) >= OFTEN * usual else []

@@ -12,6 +12,7 @@ from gapless.schema.numeric import BinnedColumn
 from gapless.text import listing
 
 LEAST_RUN = 3  # columns alike that are named by the first and the last
+_SIGNS = {"==": "", "<": "below ", ">=": "at least "}
 MOST_RULES = 4  # constraints that are proposed for one column
 
 
@@ -54,7 +55,7 @@ def grouped(notes: Mapping[str, Sequence[str]]) -> list[str]:
 
 def empty_remark(rule: EmptyRule, *, is_proposed: bool) -> str:
     """The remark on a column that is empty by a rule. It is proposed as not applicable if the rule is exact."""
-    where = f"{rule.decider} is {listing(rule.levels)}"
+    where = f"{rule.decider} is {_SIGNS[rule.sign]}{listing(rule.levels)}"
     if is_proposed:
         return f"empty exactly where {where}: drafted as not applicable"
     return (
@@ -73,7 +74,7 @@ def constraints_of(rule: EmptyRule, column: Column, decider: Column) -> list[str
     else:
         first = _value(column, column.value_cells[0])
         values = [f"{name} == {first}", f"{name} != {first}"]
-    rules = [f"{other} == {_value(decider, level)} and {value}" for level in rule.levels for value in values]
+    rules = [f"{other} {rule.sign} {_value(decider, level)} and {value}" for level in rule.levels for value in values]
     return rules if len(rules) <= MOST_RULES else []
 
 

@@ -13,6 +13,7 @@ from gapless.schema.id_names import has_name_of_id, has_word_for_person
 LEAST_IDS = 20  # fewer different ids are rather a few groups
 MOST_ROWS_OF_AN_ID = 100  # on average; with more, an id is rather that of a place
 MOST_DIFFERENT = 60  # whole numbers in this many rows may all differ by chance
+NEARLY_ALL_DIFFER = 0.98  # share of rows with a number of their own, nearly all: some ids were entered twice
 SAME_ROWS = 0.7  # share of ids with the same number of rows, from which on a column without a name of an id is named
 LEAST_DIGITS = 5  # of ids that all have as many digits
 _NUMBER_OF_ROW = re.compile(r"(unnamed.*|row_?(names?|num|number|nr|no|id)?|index|obs(ervation)?|case)")
@@ -51,10 +52,9 @@ def id_of_rows(name: str, numbers: Sequence[float], rows: int) -> str:
         return ""
     lowest, highest = int(min(numbers)), int(max(numbers))
     named = has_name_of_id(name) or _NUMBER_OF_ROW.fullmatch(name.strip().lower()) is not None
-    dense = lowest >= 0 and highest - lowest < 2 * rows
-    digits = len(str(lowest)) == len(str(highest)) >= LEAST_DIGITS and highest > 2 * lowest > 0
     counted = lowest in (0, 1) and highest - lowest == rows - 1 > LEAST_IDS
-    if named or counted or (rows > MOST_DIFFERENT and (dense or digits) and not _is_time(name)):
+    numbered = counted or (rows > MOST_DIFFERENT and _are_numbered(numbers))
+    if named or (numbered and not _is_time(name)):
         return "a different whole number in every row, such as an identifier"
     return ""
 
@@ -67,18 +67,32 @@ def id_remark(name: str, numbers: Sequence[float], times: Sequence[int]) -> str:
         numbers: its different numbers.
         times: the number of rows with each number.
     """
-    if len(numbers) > MOST_DIFFERENT and _differ_in_every_row(numbers, sum(times)):
-        return "" if _is_time(name) else "a different number in every row: add it to ignore if it identifies anybody"
-    several, ids = Counter(times).most_common(1)[0]
-    whole = all(number == int(number) for number in numbers)
-    if not whole or len(numbers) <= LEAST_IDS or several < 2 or ids < SAME_ROWS * len(numbers) or _is_time(name):
+    if _is_time(name) or not all(number == int(number) for number in numbers):
         return ""
-    written = toml.quoted(name)
-    return f"most of its numbers are in {several} rows each: if it is the id of persons, write person = {written}"
+    rows, (several, ids) = sum(times), Counter(times).most_common(1)[0]
+    if len(numbers) > MOST_DIFFERENT and _differ_in_every_row(numbers, rows):
+        return "a different number in every row: add it to ignore if it identifies anybody"
+    if len(numbers) > MOST_DIFFERENT and len(numbers) >= NEARLY_ALL_DIFFER * rows and _are_numbered(numbers):
+        return "nearly all its numbers differ: add it to ignore if it identifies anybody"
+    person = f"write person = {toml.quoted(name)}"
+    if LEAST_IDS < len(numbers) < rows and has_name_of_id(name):  # written 1.0: `looks_like_id` takes the others
+        return f"looks like the id of persons, but has decimals: write whole numbers in the data, and {person}"
+    if len(numbers) > LEAST_IDS and several > 1 and ids >= SAME_ROWS * len(numbers):
+        return f"most of its numbers are in {several} rows each: if it is the id of persons, {person}"
+    return ""
 
 
 def _differ_in_every_row(numbers: Sequence[float], rows: int) -> bool:
     return len(numbers) == rows > 1 and all(number == int(number) for number in numbers)
+
+
+def _are_numbered(numbers: Sequence[float]) -> bool:
+    """Whether different whole numbers are close to one another, or all have equally many digits and are spread."""
+    if not all(number == int(number) for number in numbers):
+        return False
+    lowest, highest = int(min(numbers)), int(max(numbers))
+    dense = lowest >= 0 and highest - lowest < 2 * len(numbers)
+    return dense or (len(str(lowest)) == len(str(highest)) >= LEAST_DIGITS and highest > 2 * lowest > 0)
 
 
 def _is_time(name: str) -> bool:

@@ -132,7 +132,7 @@ def test_a_word_on_numbers_that_are_drafted_as_levels():
     assert kinds == {"educ": "ordinal", "scale": "integer", "flag": "categorical", "year": "categorical"}
     assert draft.remarks == {
         "educ": LEVELS_REMARK,
-        "year": "the same value in every row: add it to ignore, or write all levels that it can have",
+        "year": "all its values are equal: add it to ignore, or write all that it can have",
     }
 
 
