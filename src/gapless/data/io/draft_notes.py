@@ -9,10 +9,11 @@ from gapless.data.io.draft_rows import EmptyRule
 from gapless.schema import toml
 from gapless.schema.columns import Boolean, Column
 from gapless.schema.numeric import BinnedColumn
-from gapless.text import listing
+from gapless.text import CONTROL, listing
 
 LEAST_RUN = 3  # columns alike that are named by the first and the last
 _SIGNS = {"==": "", "<": "below ", ">=": "at least "}
+_UNNAMEABLE = re.compile(r"['\"\\]|\sand\s|" + CONTROL.pattern, re.IGNORECASE)  # in a rule
 MOST_RULES = 4  # constraints that are proposed for one column
 
 
@@ -65,7 +66,7 @@ def empty_remark(rule: EmptyRule, *, is_proposed: bool) -> str:
 
 
 def constraints_of(rule: EmptyRule, column: Column, decider: Column) -> list[str]:
-    """The constraints that forbid a value where a column is not applicable."""
+    """The constraints that forbid a value where a column is not applicable; none if a rule cannot name its level."""
     name, other = (
         f"t1.{found if found.isidentifier() else toml.quoted(found)}" for found in (rule.column, rule.decider)
     )
@@ -74,6 +75,8 @@ def constraints_of(rule: EmptyRule, column: Column, decider: Column) -> list[str
     else:
         first = _value(column, column.value_cells[0])
         values = [f"{name} == {first}", f"{name} != {first}"]
+    if any(map(_UNNAMEABLE.search, (rule.column, rule.decider, *rule.levels, column.value_cells[0]))):
+        return []
     rules = [f"{other} {rule.sign} {_value(decider, level)} and {value}" for level in rule.levels for value in values]
     return rules if len(rules) <= MOST_RULES else []
 
@@ -81,4 +84,4 @@ def constraints_of(rule: EmptyRule, column: Column, decider: Column) -> list[str
 def _value(column: Column, level: str) -> str:
     if isinstance(column, BinnedColumn | Boolean):
         return level
-    return f"'{level}'" if "'" not in level else f'"{level}"'
+    return f"'{level}'"

@@ -15,7 +15,7 @@ from gapless.data.io.encode import Encoder
 from gapless.data.io.source import is_plain
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import Column
-from gapless.schema.numeric import BinnedColumn
+from gapless.schema.numeric import TINY, BinnedColumn
 from gapless.types import Codes, Floats
 
 IN_ORDER = 0.99  # share of rows in which two dates are in order, from which on their difference is proposed
@@ -118,6 +118,7 @@ class EmptyRules:
         decider = next(other for other in self.columns if other.name == name)
         rows, empty = self.rows[name], self.empty[name][:, place]
         by_rule = np.append((rows[:-1] > 0) & (empty[:-1] == rows[:-1]), False)
+        by_rule[decider.values_size :] = False  # a cell that is not applicable decides nothing
         ruled, others, others_empty = rows[by_rule].sum(), rows[~by_rule].sum(), empty[~by_rule].sum()
         if ruled < LEAST_ROWS or others - others_empty < LEAST_ROWS:
             return None
@@ -136,8 +137,10 @@ class EmptyRules:
         if not enough or overlap or max(highest, last) >= decider.values_size or not isinstance(decider, BinnedColumn):
             return None
         sign, code = ("<", lowest) if last < lowest else (">=", first)
-        bound = decider.label(decider.bin_ranges()[0][int(code)])
-        return EmptyRule(column.name, name, (bound,), is_exact=True, sign=sign)
+        bound = decider.bin_ranges()[0][int(code)]
+        if bound == TINY:  # where the cell of 0 ends: no value that a rule can name
+            return None
+        return EmptyRule(column.name, name, (decider.label(bound),), is_exact=True, sign=sign)
 
 
 @dataclass

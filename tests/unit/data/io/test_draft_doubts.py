@@ -260,3 +260,32 @@ def test_a_clean_table_gets_no_line():
         visit=DAYS,
     )
     assert found.lines() == []
+
+
+HOSTILE = (
+    "a'b",
+    'a"b',
+    "a\nb",
+    "rock and roll",
+    "<script>",
+    "\u202egnp",
+    "=1+1",
+    "t1.x == 1",
+    "q01..q80",
+    "# [x]",
+    "a b",
+)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_names_and_levels_that_a_rule_cannot_name_break_nothing(hostile):
+    decider = [hostile, "z"] * 50
+    frame = pl.DataFrame({f"by {hostile}": decider, hostile: [None if cell == hostile else "v" for cell in decider]})
+    found = gl.data.draft_schema(frame)
+    assert found.schema[hostile].missing == NOT_APPLICABLE
+    assert len(found.lines()) == 2  # also one for its only level
+    text = found.to_toml()
+    assert gl.Schema.from_toml(text) == found.schema
+    schema = gl.Schema.from_toml(text.replace("# [[", "[[").replace("# not =", "not ="))
+    assert len(schema.constraints) == len(found.constraints)
+    assert check(frame, schema).broken == ()
