@@ -138,15 +138,10 @@ def schema_draft(
 ) -> None:
     """Draft a schema by LOOKING AT THE DATA. Every fact read from the data is marked."""
     from gapless.data import draft_schema
-    from gapless.data.io.draft import PERSON_REMARK
 
     draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels)
-    for column, why in draft.left_out.items():
-        notes.print(f"left out {column or 'the first column'}: {why}")
-    for column in draft.schema.person:
-        notes.print(f"look at {column}: {PERSON_REMARK}")
-    for column, remark in draft.remarks.items():
-        notes.print(f"look at {column}: {remark}")
+    for line in draft.lines():
+        notes.print(line)
     if output is None:
         print(draft.to_toml())
         return

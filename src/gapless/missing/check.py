@@ -258,7 +258,7 @@ def _hidden(seen: pl.Series, column: Column, codes: NDArray[np.integer]) -> str:
     shares = np.bincount(codes, minlength=column.size)[: column.values_size] / len(codes)
     if (fullest := crowded_bin(column, shares.tolist())) is not None:
         return f"{shares[fullest]:.0%} of the rows fall into one bin of {column.name}, {column.cells[fullest]}"
-    texts = seen.cast(pl.String).str.strip_chars()
+    texts = seen.cast(pl.String).str.strip_chars().alias("text")  # a column may be called count
     value, rows = texts.value_counts(sort=True).row(0)
     code = int(codes[texts.to_numpy() == value][0])
     if rows / len(codes) < FREQUENT or not _has_several_values(column, code):

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.data.io.draft_numbers import LEVELS_REMARK
 from gapless.missing import check
 from helpers.visits import visits
 from helpers.workbooks import workbook
@@ -61,7 +62,7 @@ def test_every_fact_read_from_the_data_is_marked(people):
     facts = ("kind", "levels", "bounds", "may_be_missing", "missing")
     lines = [line for line in text.splitlines() if line.startswith(facts)]
     assert len(lines) > 15
-    assert all(line.endswith("# read from the data") for line in lines)
+    assert all("  # read from the data" in line for line in lines)
 
 
 def test_a_draft_parses_and_fits_the_data_it_was_made_from(people, tmp_path):
@@ -111,7 +112,7 @@ def test_typed_frames_are_drafted_as_well():
     assert draft.schema["n"].may_be_missing
     assert draft.left_out == {
         "list": "it holds values of type List",
-        "id": "its numbers are very large, such as identifiers",
+        "id": "a different whole number in every row, such as an identifier",
     }
     assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
     assert check(frame, draft.schema).refused == ()
@@ -127,9 +128,11 @@ def test_a_word_on_numbers_that_are_drafted_as_levels():
     """As a level 9 is no nearer to 12 than to 20: the reader of the draft must decide whether that is meant."""
     frame = pl.DataFrame({"educ": [9, 12, 14, 20], "scale": [1, 2, 3, 4], "flag": [0, 1, 0, 1], "year": [2013] * 4})
     draft = gl.data.draft_schema(frame)
-    assert {column.name for column in draft.schema.columns if column.kind == "categorical"} == {"educ", "flag", "year"}
+    kinds = {column.name: column.kind for column in draft.schema.columns}
+    assert kinds == {"educ": "ordinal", "scale": "integer", "flag": "categorical", "year": "categorical"}
     assert draft.remarks == {
-        "educ": 'its numbers were taken as codes without order; write kind = "integer" if they count or measure'
+        "educ": LEVELS_REMARK,
+        "year": "all its values are equal: add it to ignore, or write all that it can have",
     }
 
 
@@ -157,7 +160,7 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
             "hours": [*(i / 2 for i in range(40)), -8.0],
             "grade": [1, 2, 3, 9] * 10 + [1],
             "change": [-2, -1, *range(39)],
-            "count": [*range(40), 99],
+            "count": [*range(39), 3, 99],
             "high": [*range(960, 1000), 999],
             "one": [-1, *range(40)],
             "several": [*range(20), *range(18), -9, -99, 99],
@@ -167,8 +170,7 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
     assert draft.remarks == {
         "age": "999: taken for a gap",
         "hours": "-8: taken for a gap",
-        "grade": 'its numbers were taken as codes without order; write kind = "integer" if they count or measure; '
-        "9 looks like a code for a gap: missing = [9]?",
+        "grade": f"{LEVELS_REMARK}; 9 looks like a code for a gap: missing = [9]?",
         "count": "99: taken for a gap",
         "one": "-1 looks like a code for a gap: missing = [-1]?",
         "several": "-99, -9, 99: taken for a gap",
@@ -556,7 +558,7 @@ def test_the_most_columns_decide_what_a_comma_is():
 def test_scales_are_integers_with_a_bin_for_each_value():
     schema = drafted(scale=[1, 2, 3, 5, 5], sex=[1, 2, 1, 2, 1], dose=[0, 500, 1000, 0, 0], code=[1, 2, 9, 1, 1])
     assert schema["scale"].cells == ("1", "2", "3", "4", "5")
-    assert [column.kind for column in schema.columns] == ["integer", "categorical", "categorical", "categorical"]
+    assert [column.kind for column in schema.columns] == ["integer", "categorical", "ordinal", "ordinal"]
 
 
 def test_the_spelling_of_booleans_is_drafted():

@@ -1,0 +1,140 @@
+"""Columns of numbers in a draft: levels, a bin for each value, or learned bins; the resolution, the scale, heaping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gapless.data.io.draft_column import PLAINLY, ObservedColumn
+from gapless.schema.bins import Scale
+from gapless.schema.columns import MOST_LEVELS, Categorical, Column, Ordinal
+from gapless.schema.gap_codes import as_text
+from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
+
+MOST_DECIMALS = 4  # numbers with more decimals get no resolution
+FEW_VALUES = 12  # different numbers that may become levels
+FEW_STEPS = 25  # values between the bounds that may get a bin each
+MOST_OCCUR = 0.6  # share of these values that must occur
+LEAST_VALUES = 5  # different ones among them, at least
+ROWS_PER_VALUE = 5  # on average, at least: otherwise few rows are the reason for few values
+LONG_TAIL = 50  # the largest number over the median of the different numbers, from which on a log scale is proposed
+HEAPS = (2, 5, 10, 50, 100, 500, 1000, 5000, 10_000)  # steps at which values may pile up, in smallest steps
+HEAPED, NEARLY_ALL = 2.0, 9.0  # least odds of a multiple beside its neighbours, and of an even number
+HEAPED_ROWS = 0.05  # least excess, as a share of rows
+NEIGHBOURS, LEAST_MULTIPLES = 2, 3  # neighbours on either side, at most; multiples that occur, at least
+LEVELS_REMARK = (
+    'its numbers were taken as ordered levels; write kind = "integer" or "number" if they count or measure, '
+    '"categorical" if they are codes'
+)
+
+
+def numeric_column(
+    seen: ObservedColumn, numbers: list[float], texts: set[str], common: Mapping[str, Any]
+) -> Column | str:
+    """A column of these numbers, or why it is left out.
+
+    Args:
+        seen: what was seen of the column. A remark is added if it is not certain what the numbers are.
+        numbers: the different numbers.
+        texts: their texts, as 1234.5.
+        common: the keys that every kind of column has.
+    """
+    name = seen.name
+    signs: dict[str, Any] = dict(zip(("decimal", "thousands"), seen.style, strict=True))
+    levels, plainly = _levels(seen, texts), seen.style == PLAINLY
+    lower, upper = min(numbers), max(numbers)
+    whole = all(number == int(number) for number in numbers)
+    if max(-lower, upper) > (LARGEST_WHOLE if whole else LARGEST):
+        return "its numbers are very large, such as identifiers"
+    if whole and 2 < len(numbers) >= upper - lower < DEFAULT_BINS:  # such as a rating from 1 to 5: a bin for each
+        return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
+    step = 1 if whole else _resolution(numbers)
+    steps = 0 if step is None else round((upper - lower) / step) + 1
+    enough_rows = seen.rows_with(texts) >= ROWS_PER_VALUE * len(numbers)
+    if enough_rows and step and len(numbers) >= max(LEAST_VALUES, MOST_OCCUR * steps) and steps <= FEW_STEPS:
+        if whole:
+            return Integer(name, bounds=(int(lower), int(upper)), bins=steps, **signs, **common)
+        return Number(name, bounds=(lower, upper), resolution=step, bins=steps, **signs, **common)
+    few = plainly and len(numbers) <= (FEW_VALUES if enough_rows else DEFAULT_BINS if whole else 0)
+    if lower == upper or (len(numbers) == 2 and few):
+        return Categorical(name, levels, **common)
+    if few and not _is_count(numbers):
+        seen.remarks.append(LEVELS_REMARK)
+        return Ordinal(name, levels, **common)
+    common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers)}
+    if step is not None:
+        times = {round(float(text) / step): seen.times[text] for text in texts}
+        common["heaping"] = tuple(round(heap * step, MOST_DECIMALS) if step != 1 else heap for heap in _heaps(times))
+    if whole:
+        return Integer(name, bounds=(int(lower), int(upper)), **common)
+    return Number(name, bounds=(lower, upper), resolution=step, **common)
+
+
+def _levels(seen: ObservedColumn, texts: set[str]) -> list[str] | list[int]:
+    """The numbers as levels, in order: as the file writes them."""
+    written = {text: seen.written.get(text, text) if seen.style != PLAINLY else text for text in texts}
+    names = [written[text] for text in sorted(texts, key=float)]
+    whole = [int(float(text)) for text in sorted(texts, key=float) if float(text) == int(float(text))]
+    return whole if list(map(str, whole)) == names else names
+
+
+def _is_count(numbers: list[float]) -> bool:
+    """Whether most of these follow one another from 0 or 1 on, as counts do: 0, 1, 2, 3, 4, 5, 7, 12."""
+    ordered = sorted(numbers)
+    first = next((place for place, number in enumerate(ordered) if number != ordered[0] + place), len(ordered))
+    return ordered[0] in (0, 1) and LEAST_VALUES <= first >= len(ordered) / 2
+
+
+def _heaps(times: Mapping[int, int]) -> list[int]:
+    """The steps at whose multiples values pile up, from how often each whole number occurs.
+
+    The step whose multiples stand out most from their neighbours is found first. A coarser one must stand out among
+    these multiples, and for a finer one they are left aside. So are 0, the smallest and the largest number: they are
+    spikes for other reasons.
+    """
+    first, last = min(times), max(times)
+    left = {value: many for value, many in times.items() if value not in (0, first, last)}
+    least, found = HEAPED_ROWS * sum(left.values()), []
+    while strengths := {
+        heap: _strength(left, heap, least) for heap in HEAPS if heap < last - first < heap * MOST_LEVELS // 8
+    }:
+        unit = max(strengths, key=strengths.__getitem__)
+        if not strengths[unit]:
+            break
+        among = {value: many for value, many in left.items() if value % unit == 0}
+        left = {value: many for value, many in left.items() if value % unit}
+        found.append(unit)
+        for heap in (heap for heap in HEAPS if heap > unit):
+            if heap % unit == 0 and _strength({v // unit: many for v, many in among.items()}, heap // unit, least):
+                found.append(heap)
+                among, unit = {value: many for value, many in among.items() if value % heap == 0}, heap
+    return sorted(set(found))
+
+
+def _strength(times: Mapping[int, int], heap: int, least: float) -> float:
+    """How much the multiples of a step stand out from their neighbours; 0 if by fewer than `least` rows."""
+    reach = min(heap // 2, NEIGHBOURS)
+    sides = [side for side in range(-reach, reach + 1) if side]
+    on = {value: many for value, many in times.items() if value % heap == 0}
+    beside = sum(times.get(value + side, 0) for value in on for side in sides) / len(sides)
+    excess = sum(on.values()) - beside
+    odds = NEARLY_ALL if heap == 2 else HEAPED  # a slight preference for even numbers is no heaping
+    if len(on) < LEAST_MULTIPLES or sum(on.values()) <= odds * beside or excess <= least:
+        return 0.0
+    return excess / math.sqrt(beside + 1)
+
+
+def _resolution(numbers: list[float]) -> float | None:
+    """The largest step of which all are multiples, if they have few decimals."""
+    decimals = max(len(as_text(number).partition(".")[2]) for number in numbers)
+    steps = (round(number * 10**decimals) for number in numbers)
+    return math.gcd(*steps) / 10**decimals if decimals <= MOST_DECIMALS else None
+
+
+def _scale(numbers: list[float]) -> Scale:
+    """A log scale if most numbers are small compared with the largest."""
+    sizes = sorted(map(abs, numbers))
+    if sizes[-1] < LONG_TAIL * max(sizes[len(sizes) // 2], 1):
+        return "linear"
+    return "log" if min(numbers) > 0 else "symlog"
