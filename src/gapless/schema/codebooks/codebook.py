@@ -300,8 +300,8 @@ def _are_ends(entry: Entry, levels: list[tuple[str, str]]) -> bool:
 
 
 def _are_yes_and_no(levels: list[tuple[str, str]]) -> bool:
-    words = {label.strip().lower().partition(" ")[0].strip(",.;") for _, label in levels}
-    return bool(words & {"yes", "no", "ja", "nein", "oui", "non", "si", "sí", "male", "female", "true", "false"})
+    first = {label.strip().lower().partition(" ")[0].strip(",.;") for _, label in levels}
+    return bool(first & {"yes", "no", "ja", "nein", "oui", "non", "si", "sí", "male", "female", "true", "false"})
 
 
 def _levels(
