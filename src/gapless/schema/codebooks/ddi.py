@@ -35,7 +35,7 @@ def read_ddi(content: bytes, path: Path, table: str | None) -> Contents | Schema
     """The variables of a file that a codebook describes."""
     root = parse_xml(content, path)
     if root.tag != "codeBook":
-        hint = "export the codebook as DDI-Codebook 2.5; DDI-Lifecycle is not read"
+        hint = "save the codebook as DDI-Codebook 2.5; DDI-Lifecycle is not read"
         raise SchemaError(f"{path.name} is no DDI-Codebook: its root is <{shortened(root.tag, 40)}>", hint=hint)
     for note in root.iterfind("dataDscr/notes"):
         if note.get("type") == DDI_NOTE:
