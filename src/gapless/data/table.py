@@ -20,8 +20,9 @@ from polars.io.plugins import register_io_source
 from gapless.data.derived import minuend_cells
 from gapless.data.engines.memory import Memory
 from gapless.data.io.encode import code_type, encode_public
-from gapless.data.io.source import TEXT_ENDINGS, read_parts, separator_of
+from gapless.data.io.source import read_parts
 from gapless.data.io.spreadsheets import FormulaEscapes
+from gapless.data.io.text_files import TEXT_ENDINGS, separator_of
 from gapless.data.private_table import WhichRows
 from gapless.draw.page import small_table
 from gapless.errors import ReadError, SchemaError, requires_extra
