@@ -45,7 +45,8 @@ import gapless as gl
 from gapless.data import draft_schema
 from gapless.draw.page import shape, svg_file, tag
 from gapless.model.marginal import cramers_v
-from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.columns import LevelColumn
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth import METHODS
 from gapless.testing import fixed_noise
@@ -114,7 +115,7 @@ def load(name):
     frame = _packaged(name) if name in PACKAGED else _adult(ADULT[name])
     schema = draft_schema(frame, name=name).schema
     ordered = {column.name: _ordered(column) for column in schema.columns}
-    return frame, replace(schema.with_columns(ordered), unchecked=False)
+    return frame, schema.with_columns(ordered).confirmed()
 
 
 def _ordered(column):

@@ -57,7 +57,9 @@ def numbers(frame, schema):
     for column in schema.columns:
         if isinstance(column, BinnedColumn) and not isinstance(column, Date):
             values = frame[column.name].cast(pl.Float64, strict=False).to_numpy().astype(float)
-            codes = pl.Series([code.code for code in column.missing], dtype=pl.String).cast(pl.Float64, strict=False)
+            codes = pl.Series([code.code for code in column.missing_codes], dtype=pl.String).cast(
+                pl.Float64, strict=False
+            )
             values = values[~np.isnan(values) & ~np.isin(values, codes.drop_nulls().to_numpy())]
             if len(np.unique(values)) > BINS:
                 found[column.name] = values

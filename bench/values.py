@@ -105,7 +105,7 @@ def show(name, runs, method):
     with tempfile.TemporaryDirectory() as folder:  # as a user has it: a text file
         path = Path(folder) / f"{name}.csv"
         table.to_csv(path, index=False)
-        schema = replace(gl.data.draft_schema(path).schema, unchecked=False)
+        schema = gl.data.draft_schema(path).schema.confirmed()
         frame = pl.read_csv(path, null_values=["NA", ""], infer_schema_length=None)
         truth = lines_of(name, frame)
         found = [released(path, schema, method) for _ in range(runs)]
@@ -125,7 +125,7 @@ def raw(name):
     if not path.exists():
         print(f"left out: there is no {path.name} in ../shared/data")
         return
-    schema = replace(gl.data.draft_schema(path).schema, unchecked=False)
+    schema = gl.data.draft_schema(path).schema.confirmed()
     frame = gl.Table.read(path, schema).to_polars()
     numbers = [c.name for c in schema.columns if isinstance(c, BinnedColumn) and c.has_learned_bins]
     for label, used in (("learned bins", schema), ("ten equal bins", in_ten_bins(schema))):

@@ -20,7 +20,7 @@ _NAMES = {
     "privacy": "Budget Ledger Loss Persons Rows",
     "publish": "release weigh",
     "query": "Count Drop HotDeck Knn Mean Median Proportion Quantile Sum Variance parse_question",
-    "schema": "Boolean Categorical Constraint Date DateTime Integer MissingCode Number Ordinal Schema",
+    "schema": "Boolean Categorical Constraint Date DateTime Integer MissingCode MissingRange Number Ordinal Schema",
     "synth": "AIM MST Factors FittedModel Independent Kamino Mixture PrivBayes load",
     "weights": "CalibrationWeights",
 }

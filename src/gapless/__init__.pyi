@@ -50,6 +50,7 @@ from gapless.schema import Date as Date
 from gapless.schema import DateTime as DateTime
 from gapless.schema import Integer as Integer
 from gapless.schema import MissingCode as MissingCode
+from gapless.schema import MissingRange as MissingRange
 from gapless.schema import Number as Number
 from gapless.schema import Ordinal as Ordinal
 from gapless.schema import Schema as Schema

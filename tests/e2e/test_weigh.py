@@ -93,7 +93,7 @@ def test_evaluate_counts_by_weights_under_a_drafted_schema(folder, run_here):
     assert run_here("schema", "draft", "people.csv", "-o", "draft.toml")[0] == 0
     draft = (folder / "draft.toml").read_text(encoding="utf-8")
     assert 'bins = "learned"' in draft
-    (folder / "checked.toml").write_text(draft.replace("unchecked = true\n", ""), encoding="utf-8")
+    (folder / "checked.toml").write_text(draft.replace('origin = "data"', 'origin = "typed"'), encoding="utf-8")
     schema = gl.Schema.read(folder / "checked.toml")
     plain = gl.Table.read(folder / "out" / "synthetic.csv", schema)
     weights = [1.0 + 9.0 * (age >= 50) for age in plain["age"]]

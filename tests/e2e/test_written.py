@@ -39,7 +39,7 @@ def test_every_command_reads_what_the_schema_declares_and_writes_it_so(folder):
     place += 'outside = "other"\nother = "elsewhere"\n'
     smoker = '[column.Raucher]\nkind = "boolean"\nspelling = ["Nein", "Ja"]\n'
     head, _, _ = draft.partition("[column.Raucher]")
-    schema = head.replace("unchecked = true\n", "").replace('ignore = ["", "Ort"]', 'ignore = [""]') + smoker + place
+    schema = head.replace('origin = "data"\n', "").replace('ignore = ["", "Ort"]', 'ignore = [""]') + smoker + place
     (folder / "leute.toml").write_text(schema, encoding="utf-8")
     parsed = json.loads(run(folder, "check", "leute.csv", "-s", "leute.toml", "--json"))
     assert {column["name"]: column["outside"] for column in parsed["columns"] if column["outside"]} == {"Ort": 60}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gapless as gl
 from gapless.missing import check
 from gapless.schema import Constraint
-from gapless.schema.columns import as_text
+from gapless.schema.gap_codes import as_text
 from helpers.examples import examples
 
 few = settings(examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -12,7 +12,7 @@ from gapless.data.points import points
 from gapless.data.sums import plain_sum
 from gapless.data.workload import Workload
 from gapless.query import compiled
-from gapless.schema.schema import KINDS
+from gapless.schema.columns_toml import KINDS
 from gapless.synth import METHODS
 from gapless.synth.fitted import FittedModel
 from gapless.testing.audit import letters_schema

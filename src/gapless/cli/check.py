@@ -46,9 +46,9 @@ def print_check(result: Check, schema: Schema) -> None:
 
 def _print_warnings(result: Check, schema: Schema) -> None:
     """Print what would stop a release, or make its promise wrong."""
-    from gapless.data.io.reading import UNCHECKED_HINT
+    from gapless.data.io.reading import CONFIRM_HINT
     from gapless.schema.toml import quoted
-    from gapless.text import plural
+    from gapless.text import listing, plural
 
     if result.refused:
         notes.print(
@@ -73,9 +73,10 @@ def _print_warnings(result: Check, schema: Schema) -> None:
             "\nThe schema does not say how many rows of each person to keep, so any release under it will be refused.\n"
             "  Try: write rows_per_person = 3, or another number, below person"
         )
-    if result.unchecked:
+    if result.unconfirmed:
         notes.print(
-            f"\nThe schema says unchecked = true, so any release under it will be refused.\n  Try: {UNCHECKED_HINT}"
+            "\nAny release under this schema will be refused: facts were read from the data, or proposed, for "
+            f"{listing(result.unconfirmed)}\n  Try: {CONFIRM_HINT}"
         )
 
 

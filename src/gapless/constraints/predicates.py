@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gapless.constraints.grammar import SIGNS
 from gapless.errors import SchemaError
 from gapless.schema.calendar import CalendarColumn
-from gapless.schema.columns import Boolean, Column, Ordinal, as_text
+from gapless.schema.columns import Boolean, Column, Ordinal
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import TINY, BinnedColumn, Integer
 from gapless.text import listing
 

@@ -28,8 +28,9 @@ from gapless.draw.page import small_table
 from gapless.errors import ReadError, SchemaError, requires_extra
 from gapless.files import write_atomically
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.columns import LevelColumn
 from gapless.schema.difference import difference_of
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn
 from gapless.text import listing, plural, shortened
 from gapless.types import Codes, whole

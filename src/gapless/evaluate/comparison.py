@@ -58,8 +58,8 @@ from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import write_atomically as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
+from gapless.schema.columns_toml import KINDS
 from gapless.schema.numeric import BinnedColumn
-from gapless.schema.schema import KINDS
 from gapless.synth.fitted import FittedModel
 from gapless.text import plural
 from gapless.types import Floats

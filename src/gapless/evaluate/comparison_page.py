@@ -23,7 +23,7 @@ from gapless.draw.page import Html, page, section, side, table, tag, titled, unb
 from gapless.evaluate.comparison import SECOND_SAMPLE, ColumnScore, Comparison, Score
 from gapless.evaluate.values import MEASURES, PEARSON, SPEARMAN, Difference
 from gapless.evaluate.verdict import LEADS, format_number, grade_of_difference, grade_of_score
-from gapless.schema.schema import KINDS
+from gapless.schema.columns_toml import KINDS
 from gapless.text import plural
 
 TRUTH = ("the truth", "the compared table")

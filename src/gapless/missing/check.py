@@ -153,7 +153,7 @@ class Check:
     columns: tuple[ColumnCheck, ...]
     patterns: Patterns
     broken: tuple[Violations, ...]  # the schema's constraints that rows break, and how many do
-    unchecked: bool  # whether the schema is a draft, under which nothing can be released
+    unconfirmed: tuple[str, ...]  # columns whose facts were read from the data or guessed: nothing can be released
     persons: RowsPerPerson | None  # how many rows persons have, if the schema names their id
     possible_ids: tuple[tuple[str, int], ...]  # if it promises one row per person: other ids, and how many they are
 
@@ -198,7 +198,8 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
         cells = {of_file.name: without_gaps(frame[of_file.name], gap) for of_file, gap in named}
         persons = rows_per_person(frame, schema.person, cells)
     ids = () if schema.person or schema.rows_per_person != 1 else tuple(possible_ids(frame))
-    return Check(frame.height, tuple(checked), found_gaps, broken, schema.unchecked, persons, ids)
+    unconfirmed = tuple(column.name for column in schema.unconfirmed)
+    return Check(frame.height, tuple(checked), found_gaps, broken, unconfirmed, persons, ids)
 
 
 def without_gaps(series: pl.Series, gap: NDArray[np.bool_]) -> pl.Series:

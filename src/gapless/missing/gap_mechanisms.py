@@ -247,7 +247,7 @@ def _may_be_missing(column: Column) -> Column:
         return column
     missing = column.missing
     if not column.empty_is_a_gap:  # the empty cell has a meaning: a gap needs another code
-        taken = {code.code for code in missing} | set(map(str, column.cells))
+        taken = {code.code for code in column.missing_codes} | set(map(str, column.cells))
         codes = chain(("NA", "missing"), (f"missing {number}" for number in count(2)))
         missing = (*missing, MissingCode(next(code for code in codes if code not in taken)))
     outside = None if column.outside == column.default_outside else column.outside

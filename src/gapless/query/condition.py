@@ -22,7 +22,8 @@ from gapless.constraints.predicates import comparison_mask
 from gapless.data.row_contribution import bin_of_code
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
-from gapless.schema.columns import Column, as_text
+from gapless.schema.columns import Column
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes
 
@@ -118,9 +119,9 @@ def _comparison(schema: Schema, name: str, sign: str, value: str) -> Truth:
             )
         table[: column.size] = np.where(np.arange(column.size) == column.values_size, TRUE, FALSE)
         return table
-    for code in column.missing:
+    for code in column.missing_codes:
         if code.code == as_text(value):
-            states = "not applicable" if code.kind == "not-applicable" else "missing"
+            states = "not applicable" if code.is_structural else "missing"
             raise QuestionError(
                 f"{value!r} is not a value of column {name!r} but a code for {states}",
                 hint=f"write {quote_name(name)} is {states}",

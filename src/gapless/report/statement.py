@@ -26,7 +26,7 @@ from gapless.privacy.ledger_file import Entry
 from gapless.privacy.promise import BELIEVED, factor, pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.query import Count, Mean, Proportion
-from gapless.schema import Boolean, Column, Integer, Number, Schema
+from gapless.schema import Boolean, Column, Integer, MissingCode, MissingRange, Number, Schema
 from gapless.schema.difference import difference_of
 from gapless.schema.schema import FILE_KEYS
 from gapless.synth.copies import Copies
@@ -251,10 +251,19 @@ def _as_written(column: Column, formulas: FormulaEscapes) -> Iterator[str]:
         yield "- the same in all rows of a person"
     if column.not_applicable is not None:
         as_text = "; in synthetic.parquet the column is text, since null is a gap" * is_text_in_parquet(column)
-        yield f"- not applicable: {_code(column.not_applicable)}{as_text}"
+        codes = ", ".join(_gap(gap) for gap in column.missing if gap.is_structural)
+        yield f"- not applicable: {codes}{as_text}"
     if column.may_be_missing:
-        codes = ", ".join(f"{_code(gap.code)} ({gap.kind})" for gap in column.missing if gap.kind in column.gaps)
+        codes = ", ".join(_gap(gap) for gap in column.missing if gap.kind in column.gaps)
         yield f"- may be missing: {codes or 'an empty cell'}"
+
+
+def _gap(gap: MissingCode | MissingRange) -> str:
+    """A code or range for gaps with its kind and label; the kind not applicable follows from the heading."""
+    text = _code(gap.code) if isinstance(gap, MissingCode) else f"{code(str(gap))}"
+    kind = "" if gap.kind == "not-applicable" else gap.kind
+    remarks = ", ".join(filter(None, [kind, markdown(gap.label)]))
+    return f"{text} ({remarks})" if remarks else text
 
 
 def _code(text: str) -> str:

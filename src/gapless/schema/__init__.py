@@ -1,7 +1,8 @@
 """What is publicly known: columns, levels, bounds, bins, missing codes, constraints."""
 
 from gapless.schema.calendar import Date, DateTime
-from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
+from gapless.schema.columns import Boolean, Categorical, Column, Ordinal
+from gapless.schema.gap_codes import MissingCode, MissingRange
 from gapless.schema.numeric import Integer, Number
 from gapless.schema.schema import Constraint, Schema
 
@@ -14,6 +15,7 @@ __all__ = [
     "DateTime",
     "Integer",
     "MissingCode",
+    "MissingRange",
     "Number",
     "Ordinal",
     "Schema",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -22,52 +22,29 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from gapless.errors import SchemaError
-from gapless.text import check_one_of, listing, nearest, repeated
+from gapless.schema.gap_codes import (
+    GAP_KINDS,
+    Level,
+    MissingCode,
+    MissingKind,
+    MissingRange,
+    as_python,
+    as_text,
+    gap_state,
+)
+from gapless.text import listing, nearest, repeated
 from gapless.types import Codes, GapRule, Values
 
-Level: TypeAlias = str | int | float | bool
-MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
 Outside: TypeAlias = Literal["clamp", "missing", "refuse", "other"]
+Origin: TypeAlias = Literal["codebook", "typed", "data", "proposed"]
 
-GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
+ORIGINS: tuple[Origin, ...] = ("codebook", "typed", "data", "proposed")
+UNCONFIRMED: tuple[Origin, ...] = ("data", "proposed")  # read from the data, or guessed from a name: no release
 READING = 1  # increase it when data/io/encode.py or date_texts.py changes which cells are gaps
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
 LEVELS_HINT = 'write levels = ["low", "high"]'
+LABELS_HINT = 'write labels = { 1 = "Yes", 2 = "No" }, with a label for some or all levels'
 SPELLING_HINT = 'write the text for false first, then that for true: spelling = ["no", "yes"]'
-
-
-def as_text(value: object) -> str:
-    """The text by which cells, levels and missing codes are compared: trimmed, and 13 for 13.0.
-
-    >>> as_text(" 13.0 "), as_text(True), as_text(-9)
-    ('13', 'true', '-9')
-    """
-    text = str(value).strip()
-    if isinstance(value, bool):
-        return text.lower()
-    whole, dot, zeros = text.partition(".")
-    return whole if dot and zeros and not zeros.strip("0") and whole.lstrip("-").isdigit() else text
-
-
-def as_python(value: Any) -> Any:
-    """A numpy scalar as Python's own type, so that files show the same text. -0.0 becomes 0.0."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value + 0.0 if isinstance(value, float) else value
-
-
-@dataclass(frozen=True, slots=True)
-class MissingCode:
-    """A text that stands for a gap, and why the cell is empty."""
-
-    code: str
-    kind: MissingKind = "unknown"
-
-    def __post_init__(self) -> None:
-        if not isinstance(as_python(self.code), Level):
-            wrong = f"a missing code must be a text or a number, got {self.code!r}"
-            raise SchemaError(wrong, hint='write missing = ["NA", -9]')
-        object.__setattr__(self, "code", as_text(self.code))
-        check_one_of("kind", self.kind, (*GAP_KINDS, "not-applicable"), error=SchemaError)
 
 
 @dataclass(frozen=True)
@@ -84,13 +61,17 @@ class Column:
     # Keys of this kind besides the common ones, in the order in which a file has them.
     extra_keys: ClassVar[tuple[str, ...]]
     outside_rules: ClassVar[tuple[Outside, ...]]
+    has_missing_ranges: ClassVar[bool] = False  # whether `missing` may declare ranges
 
     name: str
     may_be_missing: bool = field(default=False, kw_only=True)
-    missing: tuple[MissingCode, ...] = field(default=(), kw_only=True)
+    missing: tuple[MissingCode | MissingRange, ...] = field(default=(), kw_only=True)
     outside: Outside | None = field(default=None, kw_only=True)
     description: str = field(default="", kw_only=True)
     per_person: bool = field(default=False, kw_only=True)  # the same in all rows of a person, such as the year of birth
+    origin: Origin = field(
+        default="typed", kw_only=True
+    )  # where the facts come from; nothing is released of UNCONFIRMED
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -105,8 +86,10 @@ class Column:
         if not isinstance(self.missing, list | tuple):
             wrong = f"has missing codes that are not a list but a {type(self.missing).__name__}"
             raise self._error(wrong, hint='write missing = ["", "NA"]')
-        codes = tuple(code if isinstance(code, MissingCode) else MissingCode(code) for code in self.missing)
+        known = MissingCode | MissingRange
+        codes = tuple(code if isinstance(code, known) else MissingCode(code) for code in self.missing)
         object.__setattr__(self, "missing", codes)
+        self._check_one_of("origin", ORIGINS, "typed")
         self._check_missing()
         self._check_outside()
 
@@ -114,15 +97,18 @@ class Column:
         if not isinstance(self.may_be_missing, bool):
             wrong = f"has may_be_missing = {self.may_be_missing!r}, but it must be true or false"
             raise self._error(wrong, hint="write may_be_missing = true")
-        texts = [code.code for code in self.missing]
+        if self.missing_ranges and not self.has_missing_ranges:
+            wrong = f"is {self.kind}, but declares the missing range {self.missing_ranges[0]}: only numbers have ranges"
+            raise self._error(wrong, hint="write each code of the range, such as missing = [97, 98, 99]")
+        texts = [code.code for code in self.missing_codes]
         if twice := repeated(texts):
             raise self._error(
                 f"declares the missing code {twice[0]!r} twice", hint="remove one of the two from missing"
             )
-        if not self.may_be_missing and any(code.kind != "not-applicable" for code in self.missing):
+        if not self.may_be_missing and not all(code.is_structural for code in self.missing):
             hint = "add may_be_missing = true, or remove the missing codes"
             raise self._error("has missing codes but may_be_missing is not true", hint=hint)
-        if self.may_be_missing and "" in texts and {code.kind for code in self.missing} == {"not-applicable"}:
+        if self.may_be_missing and "" in texts and all(code.is_structural for code in self.missing):
             wrong = "has may_be_missing = true, but its empty cell means not applicable and no code means a gap"
             hint = 'add a code for gaps to missing, such as "NA", or remove may_be_missing = true'
             raise self._error(wrong, hint=hint)
@@ -164,14 +150,24 @@ class Column:
         raise NotImplementedError
 
     @cached_property
+    def missing_codes(self) -> tuple[MissingCode, ...]:
+        """The single codes of `missing`."""
+        return tuple(code for code in self.missing if isinstance(code, MissingCode))
+
+    @cached_property
+    def missing_ranges(self) -> tuple[MissingRange, ...]:
+        """The ranges of `missing`."""
+        return tuple(code for code in self.missing if isinstance(code, MissingRange))
+
+    @cached_property
     def not_applicable(self) -> str | None:
-        """The declared code for *not applicable*, or None."""
-        return next((code.code for code in self.missing if code.kind == "not-applicable"), None)
+        """The text of *not applicable* in a file, or None if the column has no structural code."""
+        return next((_text_of(code) for code in self.missing if code.is_structural), None)
 
     @property
     def empty_is_a_gap(self) -> bool:
         """Whether an empty cell is a gap. It is not if the empty code means *not applicable*."""
-        return not any(code.code == "" and code.kind == "not-applicable" for code in self.missing)
+        return not any(code.code == "" and code.is_structural for code in self.missing_codes)
 
     @cached_property
     def gaps(self) -> tuple[MissingKind, ...]:
@@ -183,38 +179,48 @@ class Column:
         if not self.may_be_missing:
             return ()
         declared = {code.kind for code in self.missing}
-        if all(code.code for code in self.missing):
+        if all(code.code for code in self.missing_codes):
             declared.add("unknown")
         return tuple(kind for kind in GAP_KINDS if kind in declared)
 
     def without_gaps(self) -> Self:
         """The same column where no cell is a gap; *not applicable* stays a value."""
-        kept = tuple(code for code in self.missing if code.kind == "not-applicable")
+        kept = tuple(code for code in self.missing if code.is_structural)
         return replace(self, may_be_missing=False, missing=kept, outside=None)
+
+    def without_remarks(self) -> Self:
+        """The same column without what is only for readers: description, labels, and where the facts come from."""
+        plain = tuple(replace(code, kind=gap_state(code.kind), label="") for code in self.missing)
+        return replace(self, description="", origin="typed", missing=plain)
 
     @cached_property
     def gap_rule(self) -> GapRule:
         """What counts as a gap here. With equal digests the same cells of any table are gaps.
 
-        Bins and descriptions are not in the digest, since they make no cell a gap (docs/proofs/ground_truth.md,
-        section 11).
+        Bins, descriptions, labels and origins are not in the digest, since they make no cell a gap
+        (docs/proofs/ground_truth.md, section 11). Nor is the difference between the structural kinds.
 
         >>> print(Categorical("sex", ["F", "M"], may_be_missing=True, missing=("NA", -8)).gap_rule.description)
         an empty cell, 'NA', '-8', or whatever is none of its levels
         """
-        facts = {
+        facts: dict[str, Any] = {
             "reading": READING,
             "kind": self.kind,
             "may_be_missing": self.may_be_missing,
-            "missing": sorted((code.code, code.kind) for code in self.missing),
+            "missing": sorted((code.code, gap_state(code.kind)) for code in self.missing_codes),
             "outside": self.outside,
             "values": self._value_facts,
         }
+        if self.missing_ranges:
+            facts["ranges"] = sorted(
+                [float(gap.least), float(gap.most), gap_state(gap.kind)] for gap in self.missing_ranges
+            )
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
         if not self.gaps:
             return GapRule("nothing", digest)
         texts = ["an empty cell"] * self.empty_is_a_gap
-        texts += [repr(code.code) for code in self.missing if code.code and code.kind in self.gaps]
+        texts += [repr(code.code) for code in self.missing_codes if code.code and code.kind in self.gaps]
+        texts += [f"a number from {gap}" for gap in self.missing_ranges if gap.kind in self.gaps]
         texts += [self._outside_summary] * (self.outside not in ("refuse", "other"))
         *first, last = texts
         return GapRule(f"{', '.join(first)}, or {last}" if first else last, digest)
@@ -248,11 +254,11 @@ class Column:
 
     def code_of_gap(self, kind: MissingKind) -> int:
         """The code of one kind of gap, or of *not applicable*."""
-        return self.values_size if kind == "not-applicable" else self.size + self.gaps.index(kind)
+        return self.values_size if gap_state(kind) == "not-applicable" else self.size + self.gaps.index(kind)
 
     def text_of_gap(self, kind: MissingKind) -> str:
         """The text of such a cell in a file: the empty text if declared, else the first code."""
-        codes = [code.code for code in self.missing if code.kind == kind]
+        codes = [_text_of(code) for code in self.missing if code.kind == kind]
         return "" if "" in codes or not codes else codes[0]
 
     def code_of(self, cell: object) -> int:
@@ -271,14 +277,24 @@ class Column:
         raise NotImplementedError
 
 
+def _text_of(code: MissingCode | MissingRange) -> str:
+    """The text of such a gap in a file."""
+    return code.code if isinstance(code, MissingCode) else code.text
+
+
 @dataclass(frozen=True)
 class LevelColumn(Column):
-    """Columns with named levels."""
+    """Columns with named levels. A level may have a label for readers, such as "Yes" for 1.
 
-    extra_keys: ClassVar[tuple[str, ...]] = ("levels",)
+    >>> Categorical("smoker", [1, 2], labels={1: "Yes", 2: "No"}).label_of("1")
+    'Yes'
+    """
+
+    extra_keys: ClassVar[tuple[str, ...]] = ("levels", "labels")
     outside_rules: ClassVar[tuple[Outside, ...]] = ("missing", "refuse")
 
     levels: Sequence[Level] = ()  # kept as a tuple
+    labels: Mapping[Any, str] | Sequence[tuple[str, str]] = field(default=(), kw_only=True)  # kept as pairs of texts
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -300,9 +316,35 @@ class LevelColumn(Column):
             raise self._error("has an empty level", hint=hint)
         if twice := repeated(self.value_cells):
             raise self._error(f"has the level {twice[0]!r} twice", hint="remove one of the two from levels")
-        if both := sorted({code.code for code in self.missing} & set(self.value_cells)):
+        if both := sorted({code.code for code in self.missing_codes} & set(self.value_cells)):
             hint = f"remove {both[0]!r} from levels if it means a gap, or from missing if it is a value"
             raise self._error(f"has {both[0]!r} both as a level and as a missing code", hint=hint)
+        self._check_labels()
+
+    def _check_labels(self) -> None:
+        given = self.labels
+        if not isinstance(given, Mapping | list | tuple):
+            wrong = f"has labels that are not a table but a {type(given).__name__}"
+            raise self._error(wrong, hint=LABELS_HINT)
+        pairs = tuple(given.items() if isinstance(given, Mapping) else given)
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], str) for pair in pairs):
+            raise self._error("has a label that is not a text", hint=LABELS_HINT)
+        pairs = tuple((as_text(as_python(level)), label) for level, label in pairs)
+        known = set(self.value_cells)
+        if unknown := [level for level, _ in pairs if level not in known]:
+            hint = f"write labels only for levels, which are: {listing(self.value_cells)}"
+            raise self._error(f"has a label for {unknown[0]!r}, which is none of its levels", hint=hint)
+        if twice := repeated(level for level, _ in pairs):
+            raise self._error(f"has two labels for the level {twice[0]!r}", hint="write one label for each level")
+        object.__setattr__(self, "labels", pairs)
+
+    def label_of(self, level: str) -> str:
+        """The label of a level; empty if it has none."""
+        return str(dict(self.labels).get(level, ""))
+
+    def without_remarks(self) -> Self:
+        """The same column without what is only for readers: description, labels, and where the facts come from."""
+        return replace(super().without_remarks(), labels=())
 
     @property
     def _value_facts(self) -> list[str]:
@@ -332,7 +374,7 @@ class Categorical(LevelColumn):
     """Named levels without an order. With `outside="other"` the level `other` takes all texts that are not levels."""
 
     kind: ClassVar[str] = "categorical"
-    extra_keys: ClassVar[tuple[str, ...]] = ("levels", "other")
+    extra_keys: ClassVar[tuple[str, ...]] = ("levels", "labels", "other")
     outside_rules: ClassVar[tuple[Outside, ...]] = ("missing", "refuse", "other")
 
     other: Level = field(default="other", kw_only=True)
@@ -368,7 +410,7 @@ class Boolean(LevelColumn):
     """
 
     kind: ClassVar[str] = "boolean"
-    extra_keys: ClassVar[tuple[str, ...]] = ("spelling",)
+    extra_keys: ClassVar[tuple[str, ...]] = ("spelling", "labels")
     spellings: ClassVar[dict[str, bool]] = {
         **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
         **dict.fromkeys(("false", "f", "no", "n", "0"), False),
@@ -381,7 +423,7 @@ class Boolean(LevelColumn):
         super().__post_init__()
         if self.spelling is not None:
             self._check_spelling()
-        if both := sorted({code.code.lower() for code in self.missing} & set(self.reads)):
+        if both := sorted({code.code.lower() for code in self.missing_codes} & set(self.reads)):
             wrong = f"has the missing code {both[0]!r}, which a boolean reads as a value"
             hint = f'remove {both[0]!r} from missing, or write kind = "categorical" and list the levels'
             raise self._error(wrong, hint=hint)

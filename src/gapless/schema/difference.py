@@ -17,7 +17,8 @@ import numpy as np
 
 from gapless.errors import SchemaError
 from gapless.schema.calendar import CalendarColumn
-from gapless.schema.columns import Column, MissingCode
+from gapless.schema.columns import Column
+from gapless.schema.gap_codes import MissingCode, gap_state
 from gapless.schema.numeric import BinnedColumn, Integer, NumericColumn
 from gapless.text import listing
 from gapless.types import Floats
@@ -169,7 +170,7 @@ def _check_reach(column: NumericColumn, minuend: BinnedColumn, subtrahend: Binne
 def _states(minuend: BinnedColumn) -> tuple[MissingCode, ...]:
     """Codes with which a difference has the kinds of gaps of its minuend, and no text that could be a number."""
     kinds = [*minuend.gaps, *(["not-applicable"] if minuend.not_applicable is not None else [])]
-    empty = {code.kind for code in minuend.missing if code.code == ""}
+    empty = {gap_state(code.kind) for code in minuend.missing_codes if code.code == ""}
     if kinds == ["unknown"]:
         return ()
     return tuple(MissingCode("" if kind in empty else kind.replace("-", " "), kind) for kind in kinds)  # type: ignore[arg-type]

@@ -31,7 +31,8 @@ from gapless.schema.bins import (
     round_number_cells,
     stratified,
 )
-from gapless.schema.columns import MOST_LEVELS, Column, Outside, as_python
+from gapless.schema.columns import MOST_LEVELS, Column, Outside
+from gapless.schema.gap_codes import as_python
 from gapless.text import listing
 from gapless.types import Codes, Floats, Values, is_number, is_whole
 
@@ -89,7 +90,7 @@ class BinnedColumn(Column):
             first, second = self.bounds
             hint = f"write bounds = [{second}, {first}]" if lower > upper else "write two different bounds"
             raise self._error(wrong, hint=f"{hint}: the lowest possible value, then the highest")
-        if both := [code.code for code in self.missing if lower <= self._read(code.code) <= upper]:
+        if both := [code.code for code in self.missing_codes if lower <= self._read(code.code) <= upper]:
             wrong = f"has the missing code {both[0]!r} within its bounds {self._bounds_text}"
             hint = f"write bounds that do not include {both[0]}, or remove it from missing if it is a value"
             raise self._error(wrong, hint=hint)
@@ -402,6 +403,8 @@ class NumericColumn(BinnedColumn):
         "difference",
     )
 
+    has_missing_ranges: ClassVar[bool] = True
+
     scale: Scale = field(default="linear", kw_only=True)  # type: ignore[misc] # a field of each column here
     heaping: tuple[float, ...] = field(default=(), kw_only=True)  # type: ignore[misc]
     decimal: str = field(default=".", kw_only=True)
@@ -416,6 +419,17 @@ class NumericColumn(BinnedColumn):
             wrong = f"has thousands = {self.thousands!r}, but it must be . , ' or a space, and not the decimal sign"
             raise self._error(wrong, hint=f'write thousands = "{"," if self.decimal == "." else "."}"')
         super().__post_init__()
+
+    def _check_bounds(self) -> None:
+        super()._check_bounds()
+        lower, upper = self.limits
+        ranges = sorted(self.missing_ranges, key=lambda gap: (gap.least, gap.most))
+        if within := [gap for gap in ranges if gap.least <= upper and lower <= gap.most]:
+            wrong = f"has the missing range {within[0]}, which overlaps its bounds {self._bounds_text}"
+            raise self._error(wrong, hint="write bounds without these numbers, or another range")
+        if both := [pair for pair in pairwise(ranges) if pair[1].least <= pair[0].most]:
+            wrong = f"has the missing ranges {both[0][0]} and {both[0][1]}, which overlap"
+            raise self._error(wrong, hint="write ranges without common numbers")
 
     def _check_scale(self) -> None:
         self._check_one_of("scale", SCALES, "linear")

@@ -10,21 +10,18 @@ from typing import Any, Literal, TypeAlias
 
 from gapless.errors import Call, Hint, SchemaError
 from gapless.schema import toml
-from gapless.schema.calendar import Date, DateTime
-from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
+from gapless.schema.columns import UNCONFIRMED, Column
+from gapless.schema.columns_toml import check_keys, column_keys, read_columns, write_columns
 from gapless.schema.difference import difference_of, file_column, resolve, without_minuend
-from gapless.schema.numeric import LARGEST_WHOLE, BinnedColumn, Integer, Number, NumericColumn
+from gapless.schema.numeric import LARGEST_WHOLE, BinnedColumn, NumericColumn
 from gapless.text import listing, nearest, repeated
 from gapless.types import GapRule, is_number, is_whole, whole
 
-_CLASSES: tuple[type[Column], ...] = (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
-KINDS = {column.kind: column for column in _CLASSES}
 _NUMBER_KEYS = ("decimal", "thousands")  # of the table, or of a column of numbers
 SHEET_KEYS = ("sheet", "header_row", "skip_rows")
 FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas", *SHEET_KEYS)
-_TABLE_KEYS = ("name", "description", "person", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
+_TABLE_KEYS = ("name", "description", "person", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore")
 SEPARATORS = (",", ";", "\t", "|")
-_COLUMN_KEYS = ("may_be_missing", "missing", "outside", "per_person", "description")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
 LONGEST_RULE = 10_000  # characters
 MOST_SHEET_ROWS = 1 << 20
@@ -87,7 +84,6 @@ class Schema:
     rows_per_person: int | None = None  # 1 without an id of persons; with one it must be chosen before a release
     ignore: Sequence[str] = ()
     constraints: Sequence[Constraint] = ()
-    unchecked: bool = False  # a draft, whose facts were read from the data: nothing is released under it
     expected_rows: int | None = None  # a rough number from a public source; the true number is private
     separator: str | None = None  # of text files other than .tsv; None is a comma
     encoding: str | None = None  # of text files; None is UTF-8
@@ -143,11 +139,9 @@ class Schema:
             raise SchemaError(f"the column {both[0]!r} is ignored, and is the id of a person", hint=hint)
 
     def _check_file_keys(self) -> None:
-        for key, removal in (("unchecked", " once the schema is checked"), ("escape_formulas", ", or write false")):
-            if not isinstance(value := getattr(self, key), bool):
-                raise SchemaError(
-                    f"{key} must be true or false, got {value!r}", hint=f"remove the line with {key}{removal}"
-                )
+        if not isinstance(self.escape_formulas, bool):
+            wrong = f"escape_formulas must be true or false, got {self.escape_formulas!r}"
+            raise SchemaError(wrong, hint="remove the line with escape_formulas, or write false")
         if self.separator is not None and self.separator not in SEPARATORS:
             wrong = f'separator must be one of "," ";" "|" "\\t", got {self.separator!r}'
             raise SchemaError(wrong, hint='write separator = ";", or "\\t" for a tab')
@@ -210,6 +204,27 @@ class Schema:
                 raise SchemaError(wrong, hint=f"use {column.name!r}, which is {found}")
 
     @property
+    def unconfirmed(self) -> tuple[Column, ...]:
+        """The columns of a file whose facts were read from the data, or guessed: nothing is released under them.
+
+        A difference is among them as a column of its own.
+        """
+        declared = (column for kept in self.columns for column in dict.fromkeys((file_column(kept), kept)))
+        return tuple(column for column in declared if column.origin in UNCONFIRMED)
+
+    def confirmed(self) -> Schema:
+        """The same table with the facts of all columns as typed: the holder's statement that they were checked."""
+
+        def confirm(column: Column) -> Column:
+            found = difference_of(column)
+            if found is not None:
+                minuend = replace(found.minuend, origin="typed") if found.minuend in self.unconfirmed else found.minuend
+                column = replace(column, difference=replace(found, minuend=minuend))  # type: ignore[call-arg]
+            return replace(column, origin="typed") if column.origin in UNCONFIRMED else column
+
+        return replace(self, columns=tuple(map(confirm, self.columns)))
+
+    @property
     def gap_rules(self) -> dict[str, GapRule]:
         """What counts as a gap in each column. The digests cover how a file is read, where the schema declares it.
 
@@ -231,7 +246,7 @@ class Schema:
         return replace(self, columns=tuple(columns.get(column.name, column) for column in self.columns))
 
     def check_same_cells(self, schema: Schema) -> None:
-        """Refuse a schema with other columns or other cells than this one; bins and descriptions may differ."""
+        """Refuse a schema with other columns or other cells than this one; bins, labels and descriptions may differ."""
         hint = Hint(
             "use ",
             Call("Schema.with_columns", ...),
@@ -242,9 +257,9 @@ class Schema:
             how = f"{min(alone)!r} is only in one of them" if alone else "their order differs"
             raise SchemaError(f"this schema has other columns than the table: {how}", hint=hint)
         for old, new in zip(self.finest.columns, schema.finest.columns, strict=True):
-            if old != new and replace(old, description="") != replace(new, description=""):
+            if old != new and (old := old.without_remarks()) != (new := new.without_remarks()):
                 keys = [field.name for field in fields(old)] if type(old) is type(new) else []
-                different = {key for key in keys if getattr(old, key) != getattr(new, key)} - {"description"}
+                different = {key for key in keys if getattr(old, key) != getattr(new, key)}
                 how = f"different {listing(sorted(different or {'kind'}))}"
                 if different and different <= {"bins", "edges", "quantiles"}:
                     how = "an edge is inside a cell"
@@ -279,9 +294,13 @@ class Schema:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
         """Build a schema from the content of a TOML file."""
-        _only(content, ("table", "column", "constraint"), "the schema")
+        check_keys(content, ("table", "column", "constraint"), "the schema")
         table = content.get("table", {})
-        _only(table, _TABLE_KEYS, "[table]")
+        check_keys(table, (*_TABLE_KEYS, "unchecked"), "[table]")
+        table = dict(table)
+        if not isinstance(unchecked := table.pop("unchecked", False), bool):  # old drafts have it
+            wrong = f"unchecked must be true or false, got {unchecked!r}"
+            raise SchemaError(wrong, hint="remove the line with unchecked once the schema is checked")
         columns = content.get("column", {})
         if not isinstance(columns, Mapping):
             raise SchemaError("[column] must name its column", hint="write [column.age]")
@@ -289,7 +308,7 @@ class Schema:
         rules = _list_of(Mapping, content.get("constraint", ()), "constraint", _RULE)
         return cls(
             **({"name": ""} | {key: value for key, value in table.items() if key not in _NUMBER_KEYS}),
-            columns=tuple(_column(name, keys, numbers) for name, keys in columns.items()),
+            columns=tuple(read_columns(columns, numbers, unchecked=unchecked)),
             constraints=tuple(map(_constraint, rules)),
         )
 
@@ -303,7 +322,7 @@ class Schema:
         if not self.person and self.rows_per_person == 1:
             del table["rows_per_person"]
         declared = [column for kept in self.columns for column in dict.fromkeys((file_column(kept), kept))]
-        content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in declared}}
+        content: dict[str, Any] = {"table": table, "column": {c.name: column_keys(c) for c in declared}}
         numbers = [content["column"][column.name] for column in declared if isinstance(column, NumericColumn)]
         for key in _NUMBER_KEYS:
             written = {keys.get(key) for keys in numbers}
@@ -323,7 +342,8 @@ class Schema:
 
     def to_toml(self) -> str:
         """The schema as TOML text."""
-        return toml.dump(self.to_dict())
+        content = self.to_dict()
+        return toml.dump(content | {"column": write_columns(content["column"])})
 
     def write(self, path: str | Path) -> None:
         """Write the schema to a TOML file."""
@@ -354,67 +374,8 @@ def _is_encoding(name: Any) -> bool:
     return True
 
 
-def _only(content: Any, keys: tuple[str, ...], where: str) -> None:
-    if not isinstance(content, Mapping):
-        raise SchemaError(f"{where} is not a table of keys", hint=f"write it as a table with keys of: {listing(keys)}")
-    for key in content:
-        if key not in keys:
-            raise SchemaError(f"{where} has an unknown key {key!r}", hint=f"use {nearest(str(key), keys)}")
-
-
-def _column(name: str, keys: Any, numbers: Mapping[str, Any]) -> Column:
-    """A column. `numbers` are the table's keys for columns of numbers, which the column may override."""
-    where = f"column {name!r}"
-    if not isinstance(keys, Mapping):
-        raise SchemaError(f"{where} is not a table of keys", hint=f"write it as [column.{toml.key(name)}]")
-    if "kind" not in keys:
-        raise SchemaError(f"{where} has no kind", hint=f'write kind = "integer", or another of: {listing(KINDS)}')
-    if keys["kind"] not in tuple(KINDS):
-        wrong = f"{where} has an unknown kind {keys['kind']!r}"
-        raise SchemaError(wrong, hint=f"use {nearest(str(keys['kind']), KINDS)}")
-    kind = KINDS[keys["kind"]]
-    _only(keys, ("kind", *kind.extra_keys, *_COLUMN_KEYS), where)
-    given = {key: value for key, value in keys.items() if key != "kind"}
-    if issubclass(kind, NumericColumn):
-        given = {**numbers, **given}
-    if "missing" in given:
-        codes = given["missing"]
-        given["missing"] = [_missing_code(code, where) for code in codes] if isinstance(codes, list) else codes
-    return kind(name, **given)
-
-
-def _missing_code(code: Any, where: str) -> Any:
-    if not isinstance(code, Mapping):
-        return code
-    _only(code, ("code", "kind"), f"{where}, missing")
-    if "code" not in code:
-        raise SchemaError(
-            f"{where} has an item of missing without the key code", hint='write { code = "-8", kind = "refused" }'
-        )
-    return MissingCode(**code)
-
-
 def _constraint(keys: Any) -> Constraint:
-    _only(keys, _CONSTRAINT_KEYS, "[[constraint]]")
+    check_keys(keys, _CONSTRAINT_KEYS, "[[constraint]]")
     if not isinstance(keys.get("not"), str):
         raise SchemaError("a [[constraint]] lacks the key `not`, whose text says what no row may be", hint=_RULE)
     return Constraint(keys["not"], keys.get("description", ""), keys.get("weight"))
-
-
-def _keys(column: Column) -> dict[str, Any]:
-    """The keys of a column in a TOML file: all that differ from their defaults."""
-    keys: dict[str, Any] = {"kind": column.kind}
-    defaults = {field.name: field.default for field in fields(column)}
-    for key in (*column.extra_keys, *_COLUMN_KEYS):
-        value = getattr(column, key)
-        default = column.default_outside if key == "outside" else defaults[key]
-        if value == default:
-            continue
-        if key == "difference":
-            value = str(value)
-        elif key == "missing" and difference_of(column):
-            continue  # those of the column that follows from it
-        elif key == "missing":
-            value = [c.code if c.kind == "unknown" else {"code": c.code, "kind": c.kind} for c in value]
-        keys[key] = list(value) if isinstance(value, tuple) else value
-    return keys

@@ -10,7 +10,7 @@ from scipy import stats
 import gapless as gl
 from gapless.evaluate.values import PEARSON, SPEARMAN, column_values, compare_values, format_value
 from gapless.schema import Categorical, Date, DateTime, Integer, Number, Schema
-from gapless.schema.columns import MissingCode
+from gapless.schema.gap_codes import MissingCode
 
 SCHEMA = Schema(
     "trips",

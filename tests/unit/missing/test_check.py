@@ -163,22 +163,23 @@ def test_a_check_counts_gaps_and_cells_outside_and_reports_their_treatment():
     assert [list(pair) for pair in written["patterns"]["pairs"]] == [["column", "other", "both", "association"]] * 3
 
 
-def test_the_command_reports_invalid_cells_as_missing_and_an_unchecked_schema(tmp_path):
+def test_the_command_reports_invalid_cells_as_missing_and_unconfirmed_columns(tmp_path):
     (tmp_path / "t.csv").write_text("a,b,c\nx,5,yes\nz,rubbish,yes\n,12,no\n")
     outputs, results = [], []
-    for unchecked in (False, True):
-        replace(LETTERS, unchecked=unchecked).write(tmp_path / f"{unchecked}.toml")
-        command = ["check", str(tmp_path / "t.csv"), "-s", str(tmp_path / f"{unchecked}.toml")]
+    for origin in ("codebook", "data"):
+        first = replace(LETTERS.columns[0], origin=origin)
+        LETTERS.with_columns({first.name: first}).write(tmp_path / f"{origin}.toml")
+        command = ["check", str(tmp_path / "t.csv"), "-s", str(tmp_path / f"{origin}.toml")]
         outputs.append(CliRunner().invoke(app, command))
         results.append(json.loads(CliRunner().invoke(app, [*command, "--json"]).output))
     checked, draft = (done.output for done in outputs)
     assert "missing includes 2 invalid cells: not empty, but no value of the schema\n" in checked
-    assert "unchecked" not in checked
+    assert "will be refused" not in checked
     assert (
-        "The schema says unchecked = true, so any release under it will be refused.\n"
-        "  Try: check each marked fact against a codebook, then remove the line 'unchecked = true'" in draft
+        "Any release under this schema will be refused: facts were read from the data, or proposed, for a\n"
+        "  Try: check the facts of these columns against a codebook, then run `gapless schema confirm SCHEMA`" in draft
     )
-    assert [result["unchecked"] for result in results] == [False, True]
+    assert [result["unconfirmed"] for result in results] == [[], ["a"]]
     assert [done.exit_code for done in outputs] == [0, 0]
 
 

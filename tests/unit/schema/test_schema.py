@@ -87,7 +87,7 @@ MALFORMED = {
     "unknown kind": (column('kind="bolean"'), "column 'x' has an unknown kind 'bolean'", "boolean"),
     "kind is a list": (column('kind=["boolean"]'), "column 'x' has an unknown kind ['boolean']", "boolean"),
     "unknown key": (column('kind="number"\nbound=[0,1]'), "column 'x' has an unknown key 'bound'", "bounds"),
-    "key of another kind": (column('kind="boolean"\nlevels=["a"]'), "column 'x' has an unknown key 'levels'", "kind"),
+    "key of another kind": (column('kind="boolean"\nbounds=[0, 1]'), "column 'x' has an unknown key 'bounds'", "kind"),
     "column description": (column('kind="boolean"\ndescription=5'), "a description that is not a text", "in years"),
     "may_be_missing is a text": (
         column('kind="boolean"\nmay_be_missing="yes"'),

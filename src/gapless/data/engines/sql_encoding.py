@@ -27,8 +27,9 @@ from gapless.data.io import date_texts, encode
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
 from gapless.schema.calendar import CalendarColumn
-from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.columns import LevelColumn
 from gapless.schema.difference import difference_of
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 
 # The types of raw values. A timestamp has no time zone; a zoned timestamp is converted to UTC.
@@ -396,8 +397,18 @@ class _ColumnEncoder:
         number = self.cleaned
         coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := encode.to_number(code))}
         cases = " ".join(f"WHEN {number} = {self.dialect.double(value)} THEN {gap}" for value, gap in coded.items())
+        cases = f"{cases} {self._ranges(number)}"
         code = f"CASE WHEN {number} IS NULL THEN {self.empty} {cases} {self.on_line(column, number)} END"
         return ColumnExpressions(self.dialect.as_double(self.raw, self.kind), None, code)
+
+    def _ranges(self, position: str) -> str:
+        """The codes of numbers within the missing ranges."""
+        double, column = self.dialect.double, self.column
+        return " ".join(
+            f"WHEN {position} >= {double(gap.least)} AND {position} <= {double(gap.most)} "
+            f"THEN {column.code_of_gap(gap.kind)}"
+            for gap in column.missing_ranges
+        )
 
     def _numbers_as_text(self, column: NumericColumn) -> ColumnExpressions:
         sql, text = self.dialect, self.cleaned
@@ -443,7 +454,7 @@ class _ColumnEncoder:
     def _after_gaps(self, on_line: str, written: str) -> str:
         """The code of a text in a binned column: missing codes first, then empty cells, then unreadable ones."""
         none = f"WHEN {self.cleaned} = '' THEN {self.lost} WHEN {self.placed} IS NULL THEN {self.unreadable}"
-        code = f"CASE {none} {on_line} END"
+        code = f"CASE {none} {self._ranges(self.placed)} {on_line} END"
         if not self.gaps:
             return code
         return f"COALESCE({self._found(self.dialect.trim(written, MORE_SPACE), self.gaps)}, {code})"

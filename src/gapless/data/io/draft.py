@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.bins import Scale
 from gapless.schema.calendar import CalendarColumn, Date, DateTime
-from gapless.schema.columns import MOST_LEVELS, Boolean, Categorical, Column, MissingCode, MissingKind, as_text
+from gapless.schema.columns import MOST_LEVELS, Boolean, Categorical, Column
+from gapless.schema.gap_codes import MissingCode, MissingKind, as_text
 from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
 from gapless.text import listing, plural
@@ -55,7 +56,7 @@ _COMMENTS = {**dict.fromkeys(_FACTS, "read from the data"), **dict.fromkeys(_LAY
 PERSON_REMARK = "looks like the id of persons with several rows: add rows_per_person, the most rows kept of each"
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
-# release each must come from a codebook or from common knowledge. Then remove the line "unchecked = true".
+# release each must come from a codebook or from common knowledge. Then run `gapless schema confirm` on this file.
 
 """
 
@@ -198,10 +199,9 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
     schema = Schema(
         name,
-        columns,
+        [replace(column, origin="data") for column in columns],
         person=person,
         ignore=tuple(left_out),
-        unchecked=True,
         separator=separator,
         encoding=encoding,
     )
@@ -321,7 +321,7 @@ def _codes_among(texts: set[str]) -> list[str]:
 
 def _remark(seen: _ObservedColumn, column: Column) -> list[str]:
     """A remark if the smallest or largest number looks like a code: the only negative, or 999 far above the rest."""
-    numbers = _numbers(seen.texts - {code.code for code in column.missing})
+    numbers = _numbers(seen.texts - {code.code for code in column.missing_codes})
     if numbers is None or len(numbers) < 3 or isinstance(column, Date):
         return []
     lowest, second, *_ = ordered = sorted(numbers)

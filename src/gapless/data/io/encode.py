@@ -18,8 +18,9 @@ from gapless.data.io.source import is_plain, redact_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
 from gapless.schema.calendar import CalendarColumn
-from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.columns import LevelColumn
 from gapless.schema.difference import Difference, difference_of, in_steps
+from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 from gapless.text import listing, nearest
 from gapless.types import Codes
@@ -365,7 +366,7 @@ def _texts(series: pl.Series) -> pl.Series:
 
 def gap_codes(column: Column) -> dict[str, int]:
     """The code of each text that means a gap or *not applicable*."""
-    return {code.code: column.code_of_gap(code.kind) for code in column.missing}
+    return {code.code: column.code_of_gap(code.kind) for code in column.missing_codes}
 
 
 def level_codes(column: LevelColumn) -> dict[str, int]:
@@ -401,19 +402,20 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
     codes = np.full(len(series), _NONE, dtype=np.int32)
     codes[readable] = column.bin_of(positions[readable])
     known = gap_codes(column)
+    for gap_range in column.missing_ranges:  # before single codes, which have kinds of their own
+        codes[(positions >= gap_range.least) & (positions <= gap_range.most)] = column.code_of_gap(gap_range.kind)
     if series.dtype.is_numeric():
         empty = series.is_null().to_numpy()
         for code, gap in known.items():
             codes[empty if code == "" else positions == to_number(code)] = gap
-        coded = codes >= column.values_size
     else:
         texts = _texts(series)
         empty = (texts == "").to_numpy()
         if (plain := _plain(texts, column)) is not None:  # -9,0 is the code -9; 9.000 is nine thousand, not the code 9
             texts = plain.zip_with(plain.is_not_null(), texts)
         gaps = _lookup(texts, known) if known else np.full(len(series), _NONE, dtype=np.int32)
-        coded = gaps != _NONE
-        codes[coded] = gaps[coded]
+        codes[gaps != _NONE] = gaps[gaps != _NONE]
+    coded = codes >= column.values_size
     outside = ~coded & ~empty & ~(readable & column.contains(positions))
     return Cells(codes, outside)
 

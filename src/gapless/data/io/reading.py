@@ -32,7 +32,7 @@ from gapless.text import check_one_of, listing, plural
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
 FILES = ("disk", "duckdb")  # engines whose rows stay in files, which each pass reads again
-UNCHECKED_HINT = "check each marked fact against a codebook, then remove the line 'unchecked = true'"
+CONFIRM_HINT = "check the facts of these columns against a codebook, then run `gapless schema confirm SCHEMA`"
 LEDGER = Hint("pass ", Argument("ledger", "people.ledger"), ", the same file whenever this table is read")
 
 
@@ -70,8 +70,7 @@ def read(
     A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder, before anything
     is released.
     """
-    if isinstance(schema, Draft) or (isinstance(schema, Schema) and schema.unchecked):
-        raise SchemaError("this schema is a draft: its levels and bounds were read from the data", hint=UNCHECKED_HINT)
+    check_confirmed(schema)
     if not isinstance(schema, Schema):
         wrong = f"schema must be a Schema, got a {type(schema).__name__}"
         raise SchemaError(wrong, hint=Hint("pass ", Call("Schema.read", "people.toml")))
@@ -102,6 +101,22 @@ def read(
     # The query itself is the holder's business.
     digest = None if query is None else sha256(query.encode()).hexdigest()
     return PrivateTable(rows, schema, account, engine=type(held), query_digest=digest)
+
+
+def check_confirmed(schema: object) -> None:
+    """Refuse a draft, and a schema with columns whose facts were read from the data, or guessed.
+
+    Args:
+        schema: the schema of a private table; what is neither a schema nor a draft is left to other checks.
+    """
+    known = schema.schema if isinstance(schema, Draft) else schema
+    found = known.unconfirmed if isinstance(known, Schema) else ()
+    read = [column.name for column in found if column.origin == "data"]
+    guessed = [column.name for column in found if column.origin == "proposed"]
+    parts = [f"read from the data for {listing(map(repr, read))}"] * bool(read)
+    parts += [f"proposed and not confirmed for {listing(map(repr, guessed))}"] * bool(guessed)
+    if parts:
+        raise SchemaError(f"the facts of this schema were {', and '.join(parts)}", hint=CONFIRM_HINT)
 
 
 def unit_of(schema: Schema) -> Unit:

@@ -30,7 +30,7 @@ from gapless.data.io.stat_files import STAT_ENDINGS, stat_frames
 from gapless.data.io.text_files import TEXT_ENDINGS, check_header, separator_of, text_frames, text_layout
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
-from gapless.schema.columns import as_text
+from gapless.schema.gap_codes import as_text
 from gapless.text import listing
 
 P = ParamSpec("P")

@@ -97,7 +97,7 @@ class FormulaEscapes:
 def _texts(column: Column) -> list[str]:
     """All texts that cells of a column can have, except numbers and dates."""
     levels = column.cells[: column.values_size] if isinstance(column, LevelColumn) else ()
-    codes = [code.code for code in column.missing]
+    codes = [code.code for code in column.missing_codes]
     spelling = getattr(column, "spelling", None) or ()
     return [text for text in (*levels, *spelling, *codes, column.not_applicable) if text]
 

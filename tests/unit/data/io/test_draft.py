@@ -76,7 +76,7 @@ def test_a_draft_parses_and_fits_the_data_it_was_made_from(people, tmp_path):
 
 def test_a_draft_is_not_a_schema(people, tmp_path):
     with pytest.raises(
-        gl.errors.SchemaError, match="this schema is a draft: its levels and bounds were read from the data"
+        gl.errors.SchemaError, match="the facts of this schema were read from the data for 'code', 'age'"
     ):
         gl.read(
             people, gl.data.draft_schema(people), protect=gl.Rows(1), ledger=tmp_path / "l", budget=gl.Budget(1.0, 0)
@@ -210,7 +210,7 @@ MIDNIGHTS = ("2020-01-01", "2021-05-03", None, "2020-07-07")
 def test_a_pandas_column_of_midnights_is_a_date_and_comes_back(unit, tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"day": pandas.to_datetime(pandas.Series(MIDNIGHTS)).astype(f"datetime64[{unit}]")})
-    schema = gl.Schema.from_toml(gl.data.draft_schema(frame).to_toml().replace("unchecked = true\n", ""))
+    schema = gl.Schema.from_toml(gl.data.draft_schema(frame).to_toml()).confirmed()
     assert isinstance(schema["day"], gl.Date)
     assert schema["day"].bounds == ("2020-01-01", "2021-05-03")
     table = gl.Table.read(frame, schema)
@@ -241,10 +241,11 @@ SIGNS = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma"}
 
 
 def checked(draft):
-    """The drafted schema as it is read from its file, with the mark of a draft taken away."""
-    schema = gl.Schema.from_toml(draft.to_toml().replace("unchecked = true\n", ""))
-    assert schema == dataclasses.replace(draft.schema, unchecked=False)
-    return schema
+    """The drafted schema as it is read from its file, confirmed."""
+    schema = gl.Schema.from_toml(draft.to_toml())
+    assert schema == draft.schema
+    assert {column.origin for column in schema.columns} == {"data"}
+    return schema.confirmed()
 
 
 def cells(path, schema):

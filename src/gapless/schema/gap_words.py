@@ -1,0 +1,102 @@
+"""Words of survey practice that name a gap, and the kind that each means: English, German, French and Spanish.
+
+They are looked for in labels of codes, such as "Refused" for -9, and in cells among numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from gapless.schema.gap_codes import MissingKind
+
+# Patterns for a whole label in lower case, without accents, apostrophes and signs. The first kind that fits is meant.
+_NOUN = r"(answer|response|reply|information|info|data|value)"
+_PATTERNS: tuple[tuple[MissingKind, str], ...] = (
+    (
+        "not-applicable",
+        r"inap\w*|n ?/? ?a p|(item |question )?(is |was )?(not|non|in) ?applicable( .*)?|does not apply|doesnt apply|"
+        r"(legitimate|valid|logical) skip( .*)?|skip(ped)? (legitimately|by design)|nicht zutreffend|trifft nicht zu|"
+        r"entfallt|sans objet|non applicable|no (aplica|procede|aplicable)|not relevant",
+    ),
+    (
+        "not-asked",
+        r"(question |item )?(was |were )?(not|never) (asked|administered|presented|shown|fielded|in version|"
+        r"in split)( .*)?|"
+        r"not in (this )?(universe|sample|wave|module|routing|survey|version)( .*)?|nicht (gefragt|erhoben)|"
+        r"(question )?non posee|no (se )?(pregunt\w+|formulad\w+)|routed out|filter(ed out)?|"
+        r"skip(ped)? (pattern|by routing|logic)|(module|split) not (asked|administered)|"
+        r"filterfuhrung|frage nicht gestellt|missing by (design|filter)",
+    ),
+    (
+        "refused",
+        r"(item |unit )?refus\w*( .*)?|declined?( .*)?|(prefer|preferred|choose|chose|wish|rather|"
+        r"would rather) not( .*)?|"
+        r"did not want to answer|item non ?response|(item )?non ?response|"
+        r"no (answer|response|reply)( given)?|keine (angabe|antwort)|k ?a|verweigert|antwort verweigert|"
+        r"(pas de|sans) reponse|non reponse|ne souhaite pas repondre|no (contesta|responde|contesto|respondio)|"
+        r"n ?/? ?r|rechaz\w+|not answered|unanswered|refuse de repondre|angabe verweigert|"
+        r"wei(ß|ss) nicht verweigert",
+    ),
+    (
+        "dont-know",
+        r"(i )?(do ?not|dont|does ?not|doesnt|did ?not|didnt|can ?not|cant|couldnt) (know|say|remember|recall|"
+        r"choose)( .*)?|"
+        r"dk|d k|dk ?/? ?(na|ref|nr)|not sure|unsure|(wei(ß|ss)) (es )?nicht|ne sai[st] pas|nsp|no (lo )?sabe( .*)?|"
+        r"ns( ?/? ?nc)?|no opinion|keine meinung",
+    ),
+    (
+        "technical",
+        r"(technical|system|equipment|machine|instrument|device|recording|interviewer|coding|data ?entry|processing) "
+        r"(error|problem|failure|fault|missing|issue|malfunction)s?( .*)?|(error|invalid|corrupt\w*|unusable|"
+        r"illegible|unreadable|uncodable|"
+        r"uncodeable|not codable|lost)( (value|data|answer|response|code|sample|record))?|not (recorded|processed|"
+        r"coded)|"
+        r"(specimen|sample) (lost|insufficient|not (obtained|analyzed|analysed|collected))|insufficient (sample|"
+        r"quantity)( .*)?|"
+        r"technischer fehler|erreur technique|error tecnico|(nicht )?lesbar|nicht (auswertbar|verwertbar)|"
+        r"could not obtain|not (done|performed|assessed|evaluable)",
+    ),
+    (
+        "unknown",
+        rf"(system |user |value |other )?missings?( {_NOUN})?|unknown( {_NOUN})?|not (known|stated|available|"
+        rf"ascertained|"
+        rf"determined|reported|specified|provided)( .*)?|unspecified|undetermined|no {_NOUN}( available)?|"
+        r"(data |value )?(not|un) ?available|un(bekannt|clear)|nicht (bekannt|angegeben)|fehlend(er wert)?|fehlt|"
+        r"inconnue?|manquante?|desconocid[oa]|sin (dato|datos|informacion)|perdidos?|blank|n a|na|nan|null|"
+        r"datos? perdidos?|valeur manquante|donnee manquante|information not (available|provided)",
+    ),
+)
+_KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+_LONGEST = 80  # characters; a longer label is a sentence about something else
+_LEVELS = frozenset({"filter", "error", "ns", "nr", "na", "ka", "k a", "blank", "lost", "lesbar", "invalid"})
+
+
+def gap_kind(label: str) -> MissingKind | None:
+    """The kind of gap that a label means; None if it does not name a gap.
+
+    >>> [gap_kind(label) for label in ("Refused", "Don't know", "INAP.", "Keine Angabe", "Legitimate skip", "Married")]
+    ['refused', 'dont-know', 'not-applicable', 'refused', 'not-applicable', None]
+    """
+    text = _plain(label)
+    if not text or len(text) > _LONGEST:
+        return None
+    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(text)), None)
+
+
+def is_clearly_a_gap(label: str) -> bool:
+    """Whether a label can hardly be a level: of two answers, "NA" may be one, "Refused to answer" is none.
+
+    >>> is_clearly_a_gap("Refused"), is_clearly_a_gap("Lost"), is_clearly_a_gap("Married")
+    (True, False, False)
+    """
+    return gap_kind(label) is not None and _plain(label) not in _LEVELS
+
+
+def _plain(label: str) -> str:
+    """A label in lower case, without accents, apostrophes, brackets and a number in front."""
+    text = unicodedata.normalize("NFKD", label[: 4 * _LONGEST].strip().casefold())
+    text = "".join(letter for letter in text if not unicodedata.combining(letter))
+    text = re.sub(r"['’`´]", "", text)
+    text = re.sub(r"^[\s(\[<{]*-?\d+\s*[.:=)\-]\s*", "", text)
+    return " ".join(re.sub(r"[^\w/]+", " ", text).replace("/", " / ").split()).strip("/ ").replace(" / ", "/")
