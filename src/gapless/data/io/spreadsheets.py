@@ -76,7 +76,7 @@ class FormulaEscapes:
         escaped = schema.escape_formulas
         columns = schema.file_columns if escaped else ()
         self.names = escapes([*schema.file_names, *schema.person, *schema.ignore] if escaped else [])
-        cells = {column.name: escapes(_texts(column)) for column in columns}
+        cells = {column.name: escapes(declared_texts(column)) for column in columns}
         self.cells = {name: texts for name, texts in cells.items() if texts}
         self.dates = [c.name for c in columns if isinstance(c, Date | DateTime) and is_formula(c.format or "")]
 
@@ -94,7 +94,7 @@ class FormulaEscapes:
         return _prefixed(_replaced(frame, back), self.dates, f"^'([{STARTS}])", "$1")
 
 
-def _texts(column: Column) -> list[str]:
+def declared_texts(column: Column) -> list[str]:
     """All texts that cells of a column can have, except numbers and dates."""
     levels = column.cells[: column.values_size] if isinstance(column, LevelColumn) else ()
     codes = [code.code for code in column.missing_codes]
