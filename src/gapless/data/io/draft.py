@@ -24,6 +24,7 @@ from gapless.data.io.date_texts import parse_dates
 from gapless.data.io.encode import Encoder
 from gapless.data.io.ids import likeliest, looks_like_id
 from gapless.data.io.source import file_layout, is_plain, read_parts, redact_cells
+from gapless.data.io.spreadsheets import SheetLayout
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.bins import Scale
@@ -158,16 +159,27 @@ class _ObservedColumn:
 
 
 @redact_cells
-def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
+def draft_schema(
+    data: Any,
+    *,
+    name: str | None = None,
+    encoding: str | None = None,
+    sheet: str | int | None = None,
+    header_row: int | None = None,
+    skip_rows: int = 0,
+    max_levels: int = 60,
+) -> Draft:
     """Propose a schema by LOOKING AT THE DATA. It is for the holder, who must check it against a codebook.
 
     The separator, the encoding and the formats of numbers and dates of a text file are found as well. Text columns with
-    more than `max_levels` levels are left out.
+    more than `max_levels` levels are left out. `sheet`, `header_row` and `skip_rows` say which cells of an .xlsx file
+    are the table, as the keys of the same names in a schema.
     """
     types.whole("max_levels", max_levels, error=SchemaError, least=1)
     seen: dict[str, _ObservedColumn] = {}
     encoding, separator = file_layout(data, encoding)
-    for frame in read_parts(data, encoding=encoding, separator=separator, for_holder=True):
+    place = SheetLayout(sheet, header_row, skip_rows)
+    for frame in read_parts(data, encoding=encoding, separator=separator, sheet=place, for_holder=True):
         for series in frame:
             seen.setdefault(series.name, _ObservedColumn(series.name)).look(series)
     styles = _styles(seen.values(), separator)
@@ -191,7 +203,7 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     if not columns:
         wrong = "no column can be used: a schema needs numbers, dates, booleans, or text with few levels"
         raise SchemaError(wrong, hint="pass data with at least one such column")
-    frames = read_parts(data, encoding=encoding, separator=separator, for_holder=True)
+    frames = read_parts(data, encoding=encoding, separator=separator, sheet=place, for_holder=True)
     for later, earlier in _ordered_dates(frames, [column for column in columns if isinstance(column, CalendarColumn)]):
         remark = f'hardly ever before {earlier}: declare the time between, difference = "{later} - {earlier}"?'
         remarks[later] = "; ".join(filter(None, [remarks.get(later), remark]))
@@ -204,6 +216,9 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
         ignore=tuple(left_out),
         separator=separator,
         encoding=encoding,
+        sheet=sheet,
+        header_row=header_row,
+        skip_rows=skip_rows,
     )
     return Draft(schema, left_out, remarks)
 
