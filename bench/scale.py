@@ -42,7 +42,7 @@ def schema_of(columns):
 
 def make(path, rows, columns):
     """Columns that go together through one hidden number, each with its own share of gaps; some rows at a time."""
-    from gapless.data.table import write_frames
+    from gapless.data.io.table_files import write_frames
 
     sizes = [SIZES[column % len(SIZES)] for column in range(columns)]
 

@@ -233,10 +233,10 @@ def test_every_row_of_longer_tables(record_property):
 # ------------------------------------------------------------------ planted: the replay itself must find these
 
 
-def with_empty_rows(path):
+def with_empty_rows(path, layout):
     """Rows as they come from the sheet, up to its last value."""
     with mock.patch.object(pl.DataFrame, "filter", lambda frame, *_: frame):
-        return excel.read_first_sheet(path)
+        return excel.read_sheet(path, layout)
 
 
 def every_name(data):
@@ -245,7 +245,7 @@ def every_name(data):
 
 
 PLANTED = {
-    "empty rows of a sheet": ("read_first_sheet", with_empty_rows, ("xlsx", "memory"), "plain", "moved by more"),
+    "empty rows of a sheet": ("read_sheet", with_empty_rows, ("xlsx", "memory"), "plain", "moved by more"),
     "a name for a pattern": ("scan_parquet", pl.scan_parquet, ("parquet", "memory"), "star", "not the rows"),
     "a file of many names": ("find_files", every_name, ("csv", "memory"), "pattern and links", "moved by more"),
 }

@@ -23,7 +23,7 @@ import gapless as gl
 from gapless.data.engines import disk
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Memory
-from gapless.data.io import encode, source
+from gapless.data.io import encode, source, text_files
 from helpers import random_views
 from helpers.examples import examples
 from helpers.odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS
@@ -125,9 +125,9 @@ def test_the_same_codes_counts_and_errors_from_the_disk_as_from_memory(frame, fi
     schema = gl.Schema("t", [COLUMNS[name] for name in frame.columns])
     pattern = folder / f"*.{kind}"
     whole = outcome(pattern, schema, folder, "memory")
-    small = {"PART": 4, "PART_ROWS": size}
     with (
-        mock.patch.multiple(source, **small),
+        mock.patch.object(text_files, "PART", 4),
+        mock.patch.object(source, "PART_ROWS", size),
         mock.patch.multiple(disk, ROWS=size),
         mock.patch.multiple(encode, WORTH=0.1),  # tables for the smallest parts
     ):

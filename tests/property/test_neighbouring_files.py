@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data.io import source
+from gapless.data.io import text_files
 from helpers.examples import examples
 from helpers.workbooks import FORMATTED, pack, row
 
@@ -81,5 +81,5 @@ def test_texts(lines, place, end, above, last, size):
         last = max(last, 1)  # an empty last row exists only if its line is ended
     for name, kept in (("before", rows), ("after", rows[:place] + rows[place + 1 :])):
         (folder / f"{name}.csv").write_bytes((end.join([header, *kept]) + end * last).encode())
-    with mock.patch.object(source, "PART", size):
+    with mock.patch.object(text_files, "PART", size):
         assert moved(schema, folder / "before.csv", folder / "after.csv") <= 1

@@ -2,6 +2,7 @@
 
 import gzip
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -12,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data.io import source
+from gapless.data.io import source, text_files
 from gapless.missing import check
 from helpers.examples import examples
 
@@ -85,7 +86,10 @@ def seen(path, schema):
 
 
 def in_parts(size):
-    return mock.patch.multiple(source, PART=size, PART_ROWS=size)
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(text_files, "PART", size))
+    stack.enter_context(mock.patch.object(source, "PART_ROWS", size))
+    return stack
 
 
 def same(content, schema, size, *, name="t.csv"):
@@ -177,7 +181,7 @@ def test_the_file_is_never_held_whole(tmp_path):
             heights = [frame.height for frame in source.read_parts(file)]
             assert sum(heights) == 5000
             assert max(heights) <= 1000
-        assert max(map(len, source._blocks(source._pieces(path, "utf-8"), path))) <= 1100
+        assert max(map(len, text_files._blocks(text_files._pieces(path, "utf-8"), path))) <= 1100
 
 
 def test_errors_of_cells_come_after_those_of_the_file_and_by_column(tmp_path):

@@ -132,6 +132,9 @@ def schema_draft(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the table; a ledger identifies it by this name.")] = None,
     encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
+    header_row: options.HeaderRow = None,
+    skip_rows: options.SkipRows = 0,
     max_levels: Annotated[
         int, typer.Option("--max-levels", min=1, help="Leave out text columns with more different cells.")
     ] = 60,
@@ -139,7 +142,15 @@ def schema_draft(
     """Draft a schema by LOOKING AT THE DATA. Every fact read from the data is marked."""
     from gapless.data import draft_schema
 
-    draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels)
+    draft = draft_schema(
+        data,
+        name=name,
+        encoding=encoding,
+        sheet=int(sheet) if sheet is not None and sheet.isdecimal() else sheet,
+        header_row=header_row,
+        skip_rows=skip_rows,
+        max_levels=max_levels,
+    )
     for line in draft.lines():
         notes.print(line)
     if output is None:
@@ -198,6 +209,7 @@ def synth(
         typer.Option("--copies", min=2, help="Number of copies for inference to add, with a guide to pool them."),
     ] = None,
     seed: options.Seed = None,
+    also: options.Also = None,
     ledger: options.LedgerOption = None,
     spend: options.Spend = None,
     encoding: options.Encoding = None,
@@ -214,7 +226,7 @@ def synth(
 
     public = Schema.read(schema)
     options = _fit_options(method, missing, always, expected_rows)
-    options |= {"gaps": _gaps(gaps), "rows": rows, "copies": copies, "seed": seed}
+    options |= {"gaps": _gaps(gaps), "rows": rows, "copies": copies, "seed": seed, "also": also or []}
     check_spend(spend)
     source = private_source(data, public, ledger, epsilon, delta, encoding=encoding, engine=engine, query=query)
     # Refuse what public facts rule out before the table is read and a ledger is made.

@@ -144,7 +144,7 @@ def gap(
     """Make gaps in a PUBLIC table, for experiments. The other cells do not change. Not for private data."""
     from gapless.data import Table
     from gapless.data.io.source import load_frame
-    from gapless.data.table import write_frame
+    from gapless.data.io.table_files import write_frame
     from gapless.files import check_writable
     from gapless.missing.check import patterns_of
     from gapless.missing.gap_mechanisms import frame_with_gaps, schema_with_gaps

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-_INPUT = "A CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) or .xlsx file"
+_INPUT = "A CSV (.csv, .csv.gz, .tsv), Parquet (.parquet), .xlsx, SPSS (.sav), Stata (.dta) or SAS file"
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_INPUT}.")]
 RowsOutput = Annotated[
-    Path, typer.Option("--output", "-o", help="A CSV (.csv, .csv.gz, .tsv) or Parquet (.parquet) file.")
+    Path,
+    typer.Option("--output", "-o", help="A .csv, .csv.gz, .tsv, .parquet, .sav, .dta or .xlsx file."),
 ]
 ReleaseOrModel = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder, or a model file.")]
 
@@ -86,6 +87,24 @@ CopiesSeed = Annotated[
 NumberOfRows = Annotated[
     int | None,
     typer.Option("--rows", min=0, help="Number of rows to sample. Default: the noisy number of private rows."),
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FORMAT", help="Also write the rows as sav (SPSS), dta (Stata) or xlsx, with labels. Repeatable."
+    ),
+]
+Sheet = Annotated[
+    str | None, typer.Option(help="Name or number of the sheet of an .xlsx file.", show_default="the first one")
+]
+HeaderRow = Annotated[
+    int | None,
+    typer.Option(
+        "--header-row", min=1, help="Row of the sheet with the names.", show_default="the first that has a value"
+    ),
+]
+SkipRows = Annotated[
+    int, typer.Option("--skip-rows", min=0, help="Rows below the names that are not rows of the table, such as units.")
 ]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to sample the gaps too.")]
 Encoding = Annotated[

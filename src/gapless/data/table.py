@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import codecs
-import contextlib
-import errno
-import gzip
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
-from polars.io.plugins import register_io_source
 
 from gapless.data.derived import minuend_cells
 from gapless.data.engines.memory import Memory
 from gapless.data.io.encode import code_type, encode_public
-from gapless.data.io.source import TEXT_ENDINGS, read_parts, separator_of
-from gapless.data.io.spreadsheets import FormulaEscapes
+from gapless.data.io.source import read_parts
+from gapless.data.io.stat_output import stored_frame, written_ending
+from gapless.data.io.table_files import is_parquet, is_text_in_parquet, spelled, write_frame
 from gapless.data.private_table import WhichRows
 from gapless.draw.page import small_table
 from gapless.errors import ReadError, SchemaError, requires_extra
-from gapless.files import write_atomically
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import LevelColumn
 from gapless.schema.difference import difference_of
 from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import BinnedColumn
-from gapless.text import listing, plural, shortened
+from gapless.text import plural, shortened
 from gapless.types import Codes, whole
 
 if TYPE_CHECKING:
@@ -339,7 +333,7 @@ class Table:
         for column, codes, *_ in drawn:
             if column.name not in names:
                 continue
-            frame = frame.with_columns(_to_text(frame[column.name], column))
+            frame = frame.with_columns(spelled(frame[column.name], column))
             texts = {column.code_of_gap(kind): column.text_of_gap(kind) for kind in column.gaps}
             if column.not_applicable is not None:
                 texts[column.code_of_gap("not-applicable")] = column.not_applicable
@@ -352,11 +346,12 @@ class Table:
         return frame
 
     def write(self, path: str | Path) -> None:
-        """Write a CSV (also .csv.gz, .tsv) or Parquet file; the old file stays until the new one is whole.
+        """Write a CSV (also .csv.gz, .tsv), Parquet, .sav, .dta or .xlsx file; the old one stays until it is whole.
 
         A text file has the separator, encoding and spelling that the schema declares, so that the schema reads it.
         Texts that a spreadsheet would run as formulas have an apostrophe before them, which is not read back, unless
         the schema says `escape_formulas = false`.
+        SPSS (.sav) and Stata (.dta) files have the codes of levels and gaps, and the labels that the schema declares.
         In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
         """
         path = Path(path)
@@ -364,8 +359,11 @@ class Table:
 
     def frame_to_write(self, path: Path) -> pl.DataFrame:
         """The frame that `write` puts into a file of this name."""
+        if ending := written_ending(path):
+            stored = stored_frame(self._in_file(), self.schema, ending)
+            return stored if self.weights is None else stored.with_columns(pl.Series(WEIGHT, self.weights))
         coded = [
-            column.name for column in self.schema.file_columns if not _is_parquet(path) or is_text_in_parquet(column)
+            column.name for column in self.schema.file_columns if not is_parquet(path) or is_text_in_parquet(column)
         ]
         return self._as_text(coded)
 
@@ -403,91 +401,6 @@ def _without_weights(
 
 def _numbers(weights: Sequence[pl.Series]) -> NDArray[np.float64]:
     return pl.concat([part.cast(pl.Float64, strict=False) for part in weights]).fill_null(np.nan).to_numpy()
-
-
-def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
-    """Write a public frame as CSV (also .csv.gz, .tsv), in the form of the schema, or as Parquet, by the file name."""
-    write_frames(iter([frame]), path, schema)
-
-
-def write_frames(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -> None:
-    """Write public frames of the same columns, one after the other, into one file; one of them is held at a time."""
-    check_ending(path)
-    with write_atomically(path) as partial:
-        if _is_parquet(path):
-            _write_parquet(frames, partial)
-            return
-        formulas = FormulaEscapes(schema)
-        encoder = codecs.getincrementalencoder(schema.encoding or "utf-8")()
-        separator, zipped = separator_of(path, schema.separator), path.name.lower().endswith(".gz")
-        with partial.open("wb") as file, _gzip(file) if zipped else contextlib.nullcontext(file) as whole:
-            for number, frame in enumerate(frames):
-                text = formulas.escape(frame).write_csv(separator=separator, include_header=number == 0)
-                try:
-                    whole.write(encoder.encode(text))
-                except UnicodeEncodeError:
-                    raise ReadError(
-                        f"the encoding {schema.encoding} cannot write a character of this table",
-                        hint='write encoding = "utf-8" under [table] in the schema, or write a .parquet file',
-                    ) from None
-
-
-def _gzip(file: IO[bytes]) -> gzip.GzipFile:
-    return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-
-
-def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> None:
-    """Write frames one by one; an error while a frame is made is raised unchanged."""
-    first, wrong = next(frames), list[BaseException]()
-
-    def source(*_: object) -> Iterator[pl.DataFrame]:
-        try:
-            yield from chain([first], frames)
-        except BaseException as error:
-            wrong.append(error)
-            raise
-
-    with path.open("wb") as file:
-        try:
-            register_io_source(source, schema=first.schema).sink_parquet(file)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise (wrong[0] if wrong else _system_error(error)) from None
-
-
-def _system_error(error: Exception) -> OSError:
-    """The error of the operating system: polars words it differently."""
-    if isinstance(error, OSError):
-        return error
-    known = [number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if os.strerror(number) in str(error)]
-    return OSError(*(known or [errno.EIO]), os.strerror(known[0]) if known else str(error))
-
-
-def check_ending(path: Path) -> None:
-    """Refuse a file name whose ending does not say what kind of file to write."""
-    if not (_is_parquet(path) or path.name.lower().endswith(TEXT_ENDINGS)):
-        wrong = f"{path} has an unknown ending, but the ending decides the format to write"
-        raise ReadError(wrong, hint=f"end the name with one of: {listing(TEXT_ENDINGS)}, .parquet")
-
-
-def _to_text(series: pl.Series, column: Column) -> pl.Series:
-    """The values of a column as its schema writes them in text files; digits are not grouped."""
-    if isinstance(column, Boolean) and column.spelling is not None:
-        return series.replace_strict([False, True], list(column.spelling), default=None, return_dtype=pl.String)
-    if isinstance(column, Number) and column.decimal != ".":
-        return series.cast(pl.String).str.replace(".", column.decimal, literal=True)
-    if isinstance(column, Date | DateTime) and column.format is not None:
-        return series.dt.strftime(column.format)
-    return series
-
-
-def is_text_in_parquet(column: Column) -> bool:
-    """Whether a Parquet file has a column as text, since null could be *not applicable* or a gap."""
-    named = isinstance(column, LevelColumn) and not isinstance(column, Boolean)
-    return not column.empty_is_a_gap or (column.not_applicable is not None and not named)
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.name.lower().endswith((".parquet", ".pq"))
 
 
 def _polars_series(column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_]) -> pl.Series:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data import Table
+from gapless.data.io.sheet_output import SHEET_ENDINGS
+from gapless.data.io.stat_output import WRITTEN_ENDINGS
 from gapless.errors import Argument, Hint, ReadError
 from gapless.evaluate.usability import Usability
 from gapless.files import check_writable, read_limited, write_atomically
@@ -31,6 +33,7 @@ LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
 MANIFEST = "manifest.json"
 README = "README.txt"
 ROWS = ("synthetic.csv", "synthetic.parquet")
+ALSO = {f"synthetic{ending}": ending for ending in (*WRITTEN_ENDINGS, *SHEET_ENDINGS)}  # the same rows, if asked for
 SCHEMA = "schema.toml"
 LEDGER = "ledger.json"
 JOURNAL = "released.journal"  # exists until there is a model
@@ -52,6 +55,11 @@ copies.csv.gz                      copies for inference, all synthetic
 model_rows.csv.gz                  rows of the model, which the copies are compared with
 replicates.csv.gz                  more tables, if there are gaps or learned bins: they show their effect
 """
+_ABOUT_ALSO = {
+    "synthetic.sav": "the same rows for SPSS, with labels and user-missing values",
+    "synthetic.dta": "the same rows for Stata, with labels and missing values",
+    "synthetic.xlsx": "the same rows as an Excel workbook",
+}
 KEPT_COPIES = "copies.cache"  # no part of a release (`gapless.publish.kept_copies`)
 LEDGERS = (".ledger", ".ledger.seal", ".ledger.runs")
 WRITABLE = "choose a folder that you may write to"
@@ -186,9 +194,10 @@ def write_folder(
     rows: int | None = None,
     write: Callable[[Path], object] | None = None,
     copies: Copies | None = None,
+    also: Sequence[str] = (),
     journal: JournalFile | None = None,
 ) -> tuple[str, ...]:
-    """Write all files of a release beside its saved model, and return their names.
+    """Write all files of a release beside its saved model, and return their names. `also` names further files of rows.
 
     If there are more `rows` than in `sample`, which then has the first of them, `write` writes all to a file.
 
@@ -197,7 +206,8 @@ def write_folder(
     finished release holds no other file.
     """
     rows = sample.rows if rows is None else rows
-    for name in ROWS:
+    files = (*ROWS, *also)
+    for name in files:
         (write or sample.write)(folder / name)
     texts = {
         SCHEMA: sample.schema.to_toml(),
@@ -212,8 +222,10 @@ def write_folder(
         texts[GUIDE] = "\n".join(analysis_guide(copies))
     for name, text in texts.items():
         _write(folder / name, text)
-    readme = _CONTENTS + _ABOUT_COPIES * bool(more) + _ABOUT_LEDGER * any(folder.glob(f"*{LEDGERS[0]}"))
-    hashed = {name: digest_of(folder / name) for name in (*texts, MODEL, *ROWS, *more)}
+    about_also = "".join(f"{name:<35}{_ABOUT_ALSO[name]}\n" for name in also)
+    about_ledger = _ABOUT_LEDGER * any(folder.glob(f"*{LEDGERS[0]}"))
+    readme = _CONTENTS + about_also + _ABOUT_COPIES * bool(more) + about_ledger
+    hashed = {name: digest_of(folder / name) for name in (*texts, MODEL, *files, *more)}
     hashed[README] = hashlib.sha256(readme.encode()).hexdigest()
     manifest = {
         "table": sample.schema.name,

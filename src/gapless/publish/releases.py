@@ -12,6 +12,7 @@ from typing import Any
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
+from gapless.data.io.table_files import check_output
 from gapless.errors import Argument, Call, Hint, ModelError, ReadError
 from gapless.evaluate.usability import Usability, mostly_missing_sentence, usability
 from gapless.files import check_writable, free_name
@@ -22,14 +23,14 @@ from gapless.privacy.journal import JournalFile, open_journal_file, record_in
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.ledger_file import seal_of
 from gapless.publish.balance import Balance, Notify, notify_cautions
-from gapless.publish.folder import is_begun, keep_model, kept_model, open_folder, write_folder
+from gapless.publish.folder import ALSO, is_begun, keep_model, kept_model, open_folder, write_folder
 from gapless.schema import Schema
 from gapless.synth import AIM, METHODS
 from gapless.synth.auto import REASON
 from gapless.synth.copies import COPY
 from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, check_gaps, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
-from gapless.text import nearest
+from gapless.text import listing, nearest
 from gapless.types import whole
 
 
@@ -111,6 +112,7 @@ class ReleaseOptions:
     copies: int | None = None
     seed: int | None = None
     expected_rows: int | None = None
+    also: Sequence[str] = ()
 
     def synthesizer(self, schema: Schema) -> Synthesizer:
         """Return the synthesizer; tables that are always measured select AIM."""
@@ -136,11 +138,24 @@ class ReleaseOptions:
             whole("rows", self.rows, error=ModelError)
         if self.copies is not None:
             self._check_copies(self.copies, synthesizer, schema)
+        for name in self.files_of_rows():
+            check_output(Path(name), schema)
         if self.seed is not None:
             seed_or_new(self.seed)
         if budget is not None:
             check_declared(synthesizer, budget)
         return synthesizer
+
+    def files_of_rows(self) -> tuple[str, ...]:
+        """Return the names of the further files of rows."""
+        known = {ending.removeprefix("."): name for name, ending in ALSO.items()}
+        if isinstance(self.also, str) or (odd := [kind for kind in self.also if kind not in known]):
+            given = self.also if isinstance(self.also, str) else odd[0]
+            raise ReadError(
+                f"there is no format {given!r} for the rows of a release; there are: {listing(known)}",
+                hint=Hint("pass ", Argument("also", ["sav"])),
+            )
+        return tuple(known[kind] for kind in dict.fromkeys(self.also))
 
     def _check_gaps(self, synthesizer: Synthesizer, schema: Schema) -> None:
         """Refuse to sample gaps that are not measured. Without columns that may be missing there are none to sample."""
@@ -193,6 +208,7 @@ def release(
     copies: int | None = None,
     seed: int | None = None,
     expected_rows: int | None = None,
+    also: Sequence[str] = (),
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> Release:
@@ -213,6 +229,8 @@ def release(
         copies: the number of copies for inference to add, with a guide to pool them; by default none.
         seed: seed of the sample, to repeat it; noise cannot be seeded.
         expected_rows: the approximate number of rows, if public, for `method="auto"`; by default the schema's.
+        also: further formats for the same rows: "sav", "dta" or "xlsx". Files of the first two are written at once, so
+            all rows are in memory.
         progress: called with the phase, the steps done and the number of steps.
         notify: called with messages for the data holder: a weak guarantee, before anything is spent; that a release is
             resumed; columns that are mostly missing.
@@ -226,6 +244,7 @@ def release(
         copies=copies,
         seed=seed,
         expected_rows=expected_rows,
+        also=also,
     )
     fit = _PaidFit.checked(table, options, spend, caller="release()", progress=progress, notify=notify)
     folder, ledger = Path(folder), table.ledger
@@ -253,7 +272,16 @@ def release(
         tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)
         # The journal stays locked until all is written, so that no other process writes into the folder.
         files = write_folder(
-            folder, model, sample, ledger, verdict, rows=many, write=write, copies=tables, journal=journal
+            folder,
+            model,
+            sample,
+            ledger,
+            verdict,
+            rows=many,
+            write=write,
+            copies=tables,
+            also=options.files_of_rows(),
+            journal=journal,
         )
     return Release(
         folder=folder,

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data import Table
-from gapless.errors import GaplessError, ReadError
+from gapless.data.io.sheet_output import SHEET_ENDINGS
+from gapless.data.io.stat_output import WRITTEN_ENDINGS
+from gapless.errors import GaplessError, ReadError, requires_extra
 from gapless.files import parse_json, read_limited
 from gapless.model.archive import MODEL
 from gapless.privacy import Guarantee
 from gapless.privacy.budget import is_same_unit, unit_from
 from gapless.privacy.ledger_file import MAX_BYTES
 from gapless.publish.folder import (
+    ALSO,
     KEPT_COPIES,
     LEDGER,
     LEDGERS,
@@ -92,7 +96,7 @@ def verify_release(folder: str | Path) -> Verification:
     """Check a release folder against its manifest, for free: it reads public files only.
 
     The checks: The manifest lists every file of a release. Each listed file exists and has the listed SHA-256. No other
-    file exists, except for a ledger. The schema is that of the model. The rows follow it, are the same in both files,
+    file exists, except for a ledger. The schema is that of the model. The rows follow it, are the same in all files,
     and are as many as the manifest says. Model, copy of the ledger and manifest agree on table and guarantee.
     """
     folder = Path(folder)
@@ -109,6 +113,7 @@ def verify_release(folder: str | Path) -> Verification:
             f"'{folder / MANIFEST}' is not the manifest of a release, or is damaged",
             hint="name a release folder, or get a new copy of this release",
         ) from None
+    _check_installed(hashes)
     problems = list(_files(folder, hashes))
     if not problems:
         problems = list(_contents(folder, manifest))
@@ -119,6 +124,17 @@ def verify_release(folder: str | Path) -> Verification:
         unchecked=tuple(sorted(path.name for path in folder.iterdir() if path.name not in hashes and _is_kept(path))),
         sha256=hashlib.sha256(content).hexdigest(),
     )
+
+
+def _check_installed(names: Iterable[str]) -> None:
+    """Refuse to check files of formats for which the reader is not installed."""
+    endings = {ALSO[name] for name in names if name in ALSO}
+    if endings & set(WRITTEN_ENDINGS):
+        with requires_extra("pyreadstat", "stat"):
+            import pyreadstat  # noqa: F401, PLC0415 an extra
+    if endings & set(SHEET_ENDINGS):
+        with requires_extra("fastexcel", "excel"):
+            import fastexcel  # noqa: F401, PLC0415 an extra
 
 
 def _is_kept(path: Path) -> bool:
@@ -156,6 +172,7 @@ def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
         schema, model = Schema.read(folder / SCHEMA), load(folder / MODEL)
         promise = _promise(parse_json(read_limited(folder / LEDGER, MAX_BYTES)))
         tables = [Table.read(folder / name, schema) for name in ROWS]
+        also = {name: Table.read(folder / name, schema) for name in ALSO if name in manifest["sha256"]}
     except GaplessError as error:
         yield f"a file cannot be read, or not under {SCHEMA}: {error.message}"
         return
@@ -176,7 +193,22 @@ def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
         f"{MANIFEST} has another number of rows": [manifest.get("rows")] * len(ROWS) == [len(t) for t in tables],
         f"{' and '.join(ROWS)} hold different rows": all(map(np.array_equal, *(_cells(table) for table in tables))),
     }
+    for name, table in also.items():
+        checks[f"{name} holds other rows than {ROWS[0]}"] = _same_rows(name, table, tables[0])
     yield from (wrong for wrong, agrees in checks.items() if not agrees)
+
+
+def _same_rows(name: str, table: Table, rows: Table) -> bool:
+    """Return whether a file has the same rows as the CSV file, with each kind of gap.
+
+    A sheet has no rows without a value, and shows its reader nine decimals: numbers with more are not compared.
+    """
+    if ALSO[name] not in SHEET_ENDINGS:
+        return table.rows == rows.rows and all(map(np.array_equal, table.codes, rows.codes))
+    has_value = rows.to_text().select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy()
+    exact = [place for place, column in enumerate(rows.schema.columns) if getattr(column, "step", 1)]
+    kept = int(has_value.sum())
+    return table.rows == kept and all(np.array_equal(table.codes[p], rows.codes[p][has_value]) for p in exact)
 
 
 def _promise(ledger: dict[str, Any]) -> Guarantee:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private
-from gapless.data.table import check_ending
+from gapless.data.io.table_files import check_output
 from gapless.files import check_writable, write_atomically
 from gapless.privacy import Guarantee, Ledger, Loss, Spend
 from gapless.privacy.ledger_file import seal_of
@@ -61,7 +61,7 @@ def weigh(
     Args:
         table: the sealed table.
         fake: a file of synthetic rows, or a release folder.
-        path: the file to write, rows with weights: CSV (also .csv.gz, .tsv) or Parquet.
+        path: the file to write, rows with weights: CSV (also .csv.gz, .tsv), Parquet, .sav, .dta or .xlsx.
         spend: what the weights may spend: "10%" of the whole budget, or a loss, such as `table.ledger.left`.
         method: the method of weighting; by default `CalibrationWeights()`.
         notify: called with messages for the data holder.
@@ -102,7 +102,7 @@ def check_weighing(schema: Schema, fake: str | Path, path: str | Path, *, ledger
     path = Path(path)
     rows = Table.read(rows_file(fake), schema)
     rows.with_weights([1.0] * rows.rows)  # refuses a schema with a column `weight`
-    check_ending(path)
+    check_output(path, schema)
     for written in (path, *_beside(path)):
         check_writable(written, distinct_from=(Path(fake), ledger, seal_of(ledger)), must_not_exist=True)
     check_comparable(schema, rows.schema)

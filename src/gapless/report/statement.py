@@ -17,7 +17,7 @@ from typing import NamedTuple
 from gapless.constraints.grammar import quote_name
 from gapless.data import Table
 from gapless.data.io.spreadsheets import FormulaEscapes
-from gapless.data.table import is_text_in_parquet
+from gapless.data.io.table_files import is_text_in_parquet
 from gapless.errors import QuestionError
 from gapless.inference.intervals import TWO_SIDED
 from gapless.privacy import Ledger, Loss

@@ -15,14 +15,16 @@ from gapless.schema.columns_toml import check_keys, column_keys, read_columns, w
 from gapless.schema.difference import difference_of, file_column, resolve, without_minuend
 from gapless.schema.numeric import LARGEST_WHOLE, BinnedColumn, NumericColumn
 from gapless.text import listing, nearest, repeated
-from gapless.types import GapRule, is_number, whole
+from gapless.types import GapRule, is_number, is_whole, whole
 
 _NUMBER_KEYS = ("decimal", "thousands")  # of the table, or of a column of numbers
-FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas")
+SHEET_KEYS = ("sheet", "header_row", "skip_rows")
+FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas", *SHEET_KEYS)
 _TABLE_KEYS = ("name", "description", "person", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore")
 SEPARATORS = (",", ";", "\t", "|")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
 LONGEST_RULE = 10_000  # characters
+MOST_SHEET_ROWS = 1 << 20
 _RULE = "write [[constraint]] in double brackets, and below it not = \"t1.age < 15 and t1.married == 'yes'\""
 _COLUMN = 'write two lines for each column, such as [column.smoker] and below it kind = "boolean"'
 
@@ -86,6 +88,9 @@ class Schema:
     separator: str | None = None  # of text files other than .tsv; None is a comma
     encoding: str | None = None  # of text files; None is UTF-8
     escape_formulas: bool = True  # put an apostrophe before text cells that a spreadsheet would run
+    sheet: str | int | None = None  # of Excel files: its name, or its number; None is the first
+    header_row: int | None = None  # the row of the sheet with the names; None is the first row that has a value
+    skip_rows: int = 0  # rows below it that are no rows of the table, such as one with units
     person: Sequence[str] | str = ()  # the columns with the id of the person whom a row is about; never counted
 
     def __post_init__(self) -> None:
@@ -143,6 +148,16 @@ class Schema:
         if self.encoding is not None and not _is_encoding(self.encoding):
             wrong = f"no encoding is called {self.encoding!r}"
             raise SchemaError(wrong, hint='write encoding = "utf-8", "utf-16", "latin-1" or "cp1252"')
+        if (
+            self.sheet is not None
+            and not (isinstance(self.sheet, str) and self.sheet)
+            and not is_whole(self.sheet, least=1)
+        ):
+            wrong = f"sheet must be the name of a sheet, or its number from 1 on, got {self.sheet!r}"
+            raise SchemaError(wrong, hint='write sheet = "Data", or sheet = 2')
+        if self.header_row is not None:
+            whole("header_row", self.header_row, error=SchemaError, least=1, most=MOST_SHEET_ROWS)
+        whole("skip_rows", self.skip_rows, error=SchemaError, most=MOST_SHEET_ROWS)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,6 +233,7 @@ class Schema:
         of two cells, so an assumption about single cells says nothing of them.
         """
         read = [self.separator, self.encoding, *([] if self.escape_formulas else ["formulas as they are"])]
+        read += [f"{key} {value!r}" for key in SHEET_KEYS if (value := getattr(self, key))]
         rules = {column.name: column.gap_rule for column in self.columns if difference_of(column) is None}
         return {name: rule.given(read) for name, rule in rules.items()} if any(read) else rules
 

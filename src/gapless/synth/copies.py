@@ -35,7 +35,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
-from gapless.data.table import check_ending, write_frame
+from gapless.data.io.table_files import check_output, write_frame
 from gapless.errors import ModelError, ReadError
 from gapless.synth.learners import FACTORS, LearnedModel
 from gapless.synth.marginal.mixture_model import MixtureModel
@@ -211,9 +211,10 @@ class Copies(Sequence[Table]):
         return table if self._weigh is None else table.with_weights(self._weigh(table))
 
     def write(self, path: str | Path) -> list[Path]:
-        """Write all copies to one file (.csv, .csv.gz, .tsv, .parquet), or one CSV file per copy into a folder.
+        """Write all copies to one file, or one CSV file per copy into a folder.
 
-        One file has a first column `copy` with the number of the copy.
+        The file may be a .csv, .csv.gz, .tsv, .parquet, .sav, .dta or .xlsx. A first column `copy`
+        has the number of the copy.
 
         Args:
             path: of the file; without such an ending, of the folder.
@@ -230,7 +231,7 @@ class Copies(Sequence[Table]):
             for table, name in zip(self, names, strict=True):
                 table.write(name)
             return names
-        check_ending(path)  # before copies are drawn
+        check_output(path, self.model.schema)  # before copies are drawn
         return [write_together(self.tables, path)]
 
     def _generators(self, phase: str, stream: int) -> Iterator[np.random.Generator]:
@@ -266,8 +267,8 @@ class Copies(Sequence[Table]):
 
 def write_together(tables: Sequence[Table], path: Path) -> Path:
     """Write all tables to one file, with the number of the copy as the first column."""
-    check_ending(path)
     schema = tables[0].schema
+    check_output(path, schema)
     if COPY in schema.names:
         raise ModelError(
             f"a file of all copies needs the column name {COPY!r}, but the schema has it",

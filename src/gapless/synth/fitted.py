@@ -23,7 +23,7 @@ from gapless.constraints.rules import rules_of
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.filling import RowRandomness, fill_given
-from gapless.data.table import write_frames
+from gapless.data.io.table_files import check_output, write_frames
 from gapless.draw.page import Html
 from gapless.draw.ring import MOST_LINES, Edge, legend_kinds, legend_text, ring
 from gapless.errors import Argument, Call, Hint, ModelError, Variable
@@ -288,9 +288,10 @@ class FittedModel:
         given: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Draw synthetic rows into a CSV (also .csv.gz, .tsv) or Parquet file, and return their number.
+        """Draw synthetic rows into a CSV (also .csv.gz, .tsv), Parquet, .sav, .dta or .xlsx file; return their number.
 
-        A million rows are drawn and written at a time, so that memory does not grow with their number. The first
+        A million rows are drawn and written at a time, so that memory does not grow with their number, but
+        for .sav and .dta files, which are written at once. The first
         million is what `sample` draws with this seed; the other seeds are derived from it. An interrupted write, by a
         full disk or Ctrl-C, leaves no file, and keeps a file that was there before.
 
@@ -303,6 +304,7 @@ class FittedModel:
             progress: called with the phase, how many parts are done, and of how many.
         """
         rows, seed, path = self._rows(rows), seed_or_new(seed), Path(path)
+        check_output(path, self.schema)
         parts = max(1, -(-rows // PART_ROWS))
         notify = progress or (lambda *_: None)
 

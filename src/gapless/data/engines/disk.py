@@ -26,13 +26,18 @@ from gapless.data.io import source
 from gapless.data.io.encode import check_frames, check_names, encoder_of
 from gapless.data.io.kept_persons import KeptPersons, keep_persons
 from gapless.data.io.persons import PersonNumbers, RowLimit, encode_ids
-from gapless.data.io.spreadsheets import FormulaEscapes
+from gapless.data.io.source import FileLayout
+from gapless.data.io.stat_files import WHOLE_ENDINGS
+from gapless.data.io.text_files import TEXT_ENDINGS
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
 from gapless.text import listing
 from gapless.types import Codes, Integers
 
 ROWS = 1 << 17  # of a batch
+ON_DISK = tuple(
+    ending for ending in source.ENDINGS if ending not in (*source.EXCEL_ENDINGS, *WHOLE_ENDINGS)
+)  # files that are read some rows at a time
 _READ_AGAIN = "put the files back as they were, or read the table again; what was released stays paid"
 MEMORY = "1GB"  # that DuckDB may take
 
@@ -45,19 +50,19 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Text and Parquet files, and how they are read.
+    """Files that are read some rows at a time, and how they are read.
 
     Attributes:
         data: the path or the pattern of the files.
         schema: the public description of their columns.
-        encoding: of text files.
+        layout: how they are read.
         by_duckdb: whether DuckDB reads Parquet files. It does not hold a whole row group.
         stamps: the stamp of each file when the table was read.
     """
 
     data: str | Path
     schema: Schema
-    encoding: str
+    layout: FileLayout
     by_duckdb: bool
     stamps: Mapping[Path, tuple[int, ...]]
 
@@ -68,8 +73,8 @@ class Files:
         paths = source.find_files(data)
         for path in paths:
             source.check_exists(path)
-            if not path.name.lower().endswith((*source.TEXT_ENDINGS, *source.PARQUET_ENDINGS)):
-                known = f"{listing(source.TEXT_ENDINGS)}, .parquet"
+            if not path.name.lower().endswith(ON_DISK):
+                known = listing(ON_DISK)
                 hint = Hint("pass ", Argument("engine", "memory")) | Hint("use a file in one of these formats")
                 raise ReadError(
                     f"{path} cannot stay on the disk while it is read; only these formats can: {known}", hint=hint
@@ -83,7 +88,7 @@ class Files:
                 f"cannot read {data}: {error.strerror}",
                 hint="check that the files are there and that you may read them",
             ) from None
-        return cls(data, schema, encoding or schema.encoding or "utf-8", by_duckdb, stamps)
+        return cls(data, schema, FileLayout.of(schema, encoding=encoding), by_duckdb, stamps)
 
     def check_unchanged(self) -> None:
         """Refuse files that have changed since the table was read."""
@@ -100,16 +105,12 @@ class Files:
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, some at a time, with these columns or all; at least one frame for each file."""
-        formulas = FormulaEscapes(self.schema)
-        read_parquet = _duckdb_frames if self.by_duckdb else source.parquet_frames
+        known = self.schema.file_names if columns is None else columns  # columns that the schema ignores are not read
         for path in self.stamps:
+            is_parquet = path.name.lower().endswith(source.PARQUET_ENDINGS)
+            read = _duckdb_frames if is_parquet and self.by_duckdb else self.layout.frames
             with source.file_errors(path):
-                if path.name.lower().endswith(source.PARQUET_ENDINGS):  # does not read columns that the schema ignores
-                    found = read_parquet(path, self.schema.file_names if columns is None else columns)
-                else:
-                    separator = source.separator_of(path, self.schema.separator)
-                    found = map(formulas.unescape, source.text_frames(path, self.encoding, separator, for_holder=False))
-                for frame in found:
+                for frame in read(path, known):
                     names = frame.columns if columns is None else columns
                     yield pl.DataFrame({name: source.clip_dates(frame[name]) for name in names})
 
@@ -140,15 +141,9 @@ class Files:
         The other names come first: a file without a header has a row of data there, which no error may quote.
         """
         for path in self.stamps:
-            with source.file_errors(path):
-                if path.name.lower().endswith(source.PARQUET_ENDINGS):
-                    header = source.scan_parquet(path).head(0).collect()
-                else:
-                    separator = source.separator_of(path, self.schema.separator)
-                    first = next(source.text_frames(path, self.encoding, separator, for_holder=False))
-                    header = FormulaEscapes(self.schema).unescape(first.head(0))
-                check_names(header.columns, self.schema)
-                encode_ids(header, names)
+            header = self.layout.header(path)
+            check_names(header.columns, self.schema)
+            encode_ids(header, names)
 
     @source.redact_cells
     def kept_persons(self, limit: RowLimit) -> KeptPersons:
@@ -168,9 +163,8 @@ class Files:
     def check(self) -> int:
         """Check all cells and count the rows. Raises the errors that the engine in memory would raise."""
         for path in self.stamps:  # names first: checking the cells of earlier files may take hours
-            with source.file_errors(path):
-                if path.name.lower().endswith(source.PARQUET_ENDINGS):
-                    check_names(list(source.scan_parquet(path).collect_schema().names()), self.schema)
+            if not path.name.lower().endswith(TEXT_ENDINGS):
+                check_names(self.layout.header(path).columns, self.schema)
         rows = check_frames(self.frames(), self.schema)
         self.check_unchanged()
         return rows

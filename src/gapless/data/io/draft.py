@@ -20,6 +20,7 @@ from gapless.data.io.draft_numbers import numeric_column
 from gapless.data.io.draft_rows import EmptyRule, look_at_rows
 from gapless.data.io.ids import id_of_rows, id_remark, likeliest, looks_like_id
 from gapless.data.io.source import file_layout, read_parts, redact_cells
+from gapless.data.io.spreadsheets import SheetLayout
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.columns import Boolean, Categorical, Column
@@ -109,16 +110,27 @@ class Draft:
 
 
 @redact_cells
-def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
+def draft_schema(
+    data: Any,
+    *,
+    name: str | None = None,
+    encoding: str | None = None,
+    sheet: str | int | None = None,
+    header_row: int | None = None,
+    skip_rows: int = 0,
+    max_levels: int = 60,
+) -> Draft:
     """Propose a schema by LOOKING AT THE DATA. It is for the holder, who must check it against a codebook.
 
     The separator, the encoding and the formats of numbers and dates of a text file are found as well. Text columns with
-    more than `max_levels` levels are left out.
+    more than `max_levels` levels are left out. `sheet`, `header_row` and `skip_rows` say which cells of an .xlsx file
+    are the table, as the keys of the same names in a schema.
     """
     types.whole("max_levels", max_levels, error=SchemaError, least=1)
     seen: dict[str, ObservedColumn] = {}
     encoding, separator = file_layout(data, encoding)
-    for frame in read_parts(data, encoding=encoding, separator=separator, for_holder=True):
+    place = SheetLayout(sheet, header_row, skip_rows)
+    for frame in read_parts(data, encoding=encoding, separator=separator, sheet=place, for_holder=True):
         for series in frame:
             seen.setdefault(series.name, ObservedColumn(series.name)).look(series)
     ids = _ids(seen.values())
@@ -135,7 +147,7 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     if not columns:
         wrong = "no column can be used: a schema needs numbers, dates, booleans, or text with few levels"
         raise SchemaError(wrong, hint="pass data with at least one such column")
-    frames = read_parts(data, encoding=encoding, separator=separator, for_holder=True)
+    frames = read_parts(data, encoding=encoding, separator=separator, sheet=place, for_holder=True)
     rules, copies, differences = look_at_rows(frames, columns, _not_ids(seen.values()))
     columns, constraints = _with_rules(columns, rules, seen)
     for later, earlier in differences:
@@ -150,6 +162,9 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
         ignore=tuple(left_out),
         separator=separator,
         encoding=encoding,
+        sheet=sheet,
+        header_row=header_row,
+        skip_rows=skip_rows,
     )
     doubts = {column.name: found for column in columns if (found := seen[column.name].remarks)}
     return Draft(schema, left_out, doubts, _notes(copies, person), constraints)

@@ -8,21 +8,16 @@ public, the rest is not.
 
 from __future__ import annotations
 
-import codecs
-import csv
 import datetime as dt
 import fnmatch
 import glob
-import gzip
-import io
 import os
-import re
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import wraps
-from io import BufferedReader
-from itertools import chain, islice, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -30,35 +25,22 @@ import numpy as np
 import polars as pl
 
 from gapless.data.io.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
-from gapless.data.io.spreadsheets import FormulaEscapes, read_first_sheet
+from gapless.data.io.spreadsheets import FIRST_SHEET, FormulaEscapes, SheetLayout, read_sheet
+from gapless.data.io.stat_files import STAT_ENDINGS, stat_frames
+from gapless.data.io.text_files import TEXT_ENDINGS, check_header, separator_of, text_frames, text_layout
 from gapless.errors import Argument, GaplessError, Hint, ReadError
-from gapless.schema import Schema, toml
+from gapless.schema import Schema
 from gapless.schema.gap_codes import as_text
-from gapless.schema.schema import SEPARATORS
-from gapless.text import listing, repeated
+from gapless.text import listing
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 EXCEL_ENDINGS = (".xlsx",)
-ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS)
+ENDINGS = (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS, *STAT_ENDINGS)
 
-PART = 1 << 23  # bytes of a text file
 PART_ROWS = 1 << 17  # of a Parquet file
-LINES_FOR_SEPARATOR = 1000
-LONGEST_CELL = 2**31 - 1  # characters: Python's limit would make a long comment in a cell an error
-LONGEST_ROW = 1 << 25  # characters, all of which are held at once
-# A megabyte of gzip can unpack to a gigabyte. A file that unpacks to more bytes and has a larger ratio is refused.
-UNPACKED, TIGHTEST = 1 << 30, 100
-
-_BYTE_ORDER_MARKS = {  # those of UTF-32 first: they begin with one of UTF-16
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 
 _NOTHING = ("none", "nan", "snan", "-nan", "nat", "<na>")  # texts of missing values in Python, numpy and pandas
 
@@ -91,6 +73,7 @@ def read_parts(
     *,
     encoding: str | None = None,
     separator: str | None = None,
+    sheet: SheetLayout | None = None,
     for_holder: bool = False,
 ) -> Iterator[pl.DataFrame]:
     """The rows of a file or frame, some at a time, at least one part. With `for_holder` an error may name the line.
@@ -99,12 +82,10 @@ def read_parts(
     were escaped when it was written (`FormulaEscapes`) are restored.
     The caller must be decorated with `redact_cells`, and raise errors about cells after the last part.
     """
-    if schema is not None:
-        encoding, separator = encoding or schema.encoding, separator or schema.separator
     frames: Iterable[pl.DataFrame]
     if isinstance(data, str | Path):
-        layout = encoding or "utf-8", separator, None if schema is None else FormulaEscapes(schema)
-        frames = chain.from_iterable(_file_frames(path, *layout, for_holder=for_holder) for path in find_files(data))
+        layout = FileLayout.of(schema, encoding=encoding, separator=separator, sheet=sheet)
+        frames = chain.from_iterable(layout.frames(path, for_holder=for_holder) for path in find_files(data))
     else:
         frames = [_load_frame(data)]
     for frame in frames:
@@ -253,28 +234,68 @@ def _nothing_at(data: str | Path, what: str, hint: str) -> ReadError:
     return ReadError(what, hint=hint)
 
 
-def separator_of(path: Path, declared: str | None) -> str:
-    """The separator of a text file: a tab in .tsv, else the declared one, else a comma."""
-    return "\t" if ".tsv" in path.name.lower() else declared or ","
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How files of a table are read, by the schema and the arguments of the caller.
 
+    Attributes:
+        schema: the public description of the table, if it is known.
+        encoding: of texts; None for UTF-8, and for the one that a file of SPSS, Stata or SAS states.
+        separator: of text files; None for a comma.
+        sheet: which cells of an Excel file are the table.
+    """
 
-def _file_frames(
-    path: Path, encoding: str, separator: str | None, formulas: FormulaEscapes | None, *, for_holder: bool
-) -> Iterator[pl.DataFrame]:
-    name = path.name.lower()
-    check_exists(path)
-    with file_errors(path):
-        if name.endswith(PARQUET_ENDINGS):
-            yield from parquet_frames(path)
-        elif name.endswith(TEXT_ENDINGS):
-            found = text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
-            yield from found if formulas is None else map(formulas.unescape, found)
-        elif name.endswith(EXCEL_ENDINGS):
-            yield _sheet(path, for_holder=for_holder)
-        else:
-            known = listing(TEXT_ENDINGS)
-            hint = Hint(f"use one of: {known}, .parquet, .xlsx") | Hint("pass a data frame as ", Argument("data"))
-            raise ReadError(f"{path} has an unknown ending, so its format is not known", hint=hint)
+    schema: Schema | None
+    encoding: str | None
+    separator: str | None
+    sheet: SheetLayout
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema | None,
+        *,
+        encoding: str | None = None,
+        separator: str | None = None,
+        sheet: SheetLayout | None = None,
+    ) -> FileLayout:
+        """The layout of a schema, with the arguments first."""
+        if schema is None:
+            return cls(None, encoding, separator, sheet or FIRST_SHEET)
+        declared = SheetLayout(schema.sheet, schema.header_row, schema.skip_rows)
+        return cls(schema, encoding or schema.encoding, separator or schema.separator, sheet or declared)
+
+    def frames(
+        self, path: Path, columns: Sequence[str] | None = None, *, for_holder: bool = False
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of a file, some at a time, at least one frame. Where it saves time, only these columns are read."""
+        name = path.name.lower()
+        check_exists(path)
+        formulas = None if self.schema is None else FormulaEscapes(self.schema)
+        with file_errors(path):
+            if name.endswith(PARQUET_ENDINGS):
+                yield from parquet_frames(path, columns)
+            elif name.endswith(TEXT_ENDINGS):
+                separator = separator_of(path, self.separator)
+                found = text_frames(path, self.encoding or "utf-8", separator, for_holder=for_holder)
+                yield from found if formulas is None else map(formulas.unescape, found)
+            elif name.endswith(STAT_ENDINGS):
+                yield from stat_frames(path, self.schema, self.encoding, columns)
+            elif name.endswith(EXCEL_ENDINGS):
+                rows = _sheet(path, self.sheet, for_holder=for_holder)
+                yield rows if formulas is None else formulas.unescape(rows)
+            else:
+                known = listing(TEXT_ENDINGS)
+                others = listing((*PARQUET_ENDINGS[:1], *EXCEL_ENDINGS, *STAT_ENDINGS))
+                hint = Hint(f"use one of: {known}, {others}") | Hint("pass a data frame as ", Argument("data"))
+                raise ReadError(f"{path} has an unknown ending, so its format is not known", hint=hint)
+
+    def header(self, path: Path) -> pl.DataFrame:
+        """The columns of a file without rows."""
+        if path.name.lower().endswith(PARQUET_ENDINGS):
+            with file_errors(path):
+                return scan_parquet(path).head(0).collect()
+        return next(self.frames(path)).head(0)
 
 
 @contextmanager
@@ -311,238 +332,24 @@ def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator
     yield from scan.collect_batches(chunk_size=PART_ROWS, maintain_order=True)
 
 
-def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
-    """The first sheet of an Excel file as text, without the rows that have no value."""
-    frame = read_first_sheet(path)
-    if frame.height == 0:
-        raise ReadError(f"{path} is empty", hint="write a header line into the first sheet")
-    header = [(name or "").strip() for name in frame.row(0)]
-    _check_header(header, path, ",", for_holder=for_holder)
-    frame.columns = header
-    return frame[1:]
-
-
-# ---------------------------------------------------------------------- text
-
-
-def text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
-    """The rows of a text file, some at a time, all cells as text."""
-    pieces = _pieces(path, encoding)
-    try:
-        yield from _parsed(_blocks(pieces, path), path, separator, for_holder=for_holder)
-    except (ReadError, csv.Error):
-        for _ in pieces:  # a byte that cannot be read or decoded raises its error first, wherever it is
-            pass
-        raise
-
-
-def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
-    """Parse each block as a frame. The header is put before each block, so that all are parsed alike."""
-    csv.field_size_limit(LONGEST_CELL)
-    first = next(blocks)
-    rows = csv.reader(io.StringIO(first), delimiter=separator)
-    header = [name.strip() for name in next(rows)]
-    _check_header(header, path, separator, for_holder=for_holder)
-    head = "".join(islice(io.StringIO(first), rows.line_num))
-    before = 0  # lines of earlier blocks
-    for block in chain([first[len(head) :]], blocks):
-        text = head + block
-        try:
-            frame = pl.read_csv(text.encode(), infer_schema=False, separator=separator, empty_string_is_null=False)
-            frame.columns = header  # polars leaves doubled quotes in names
-        except pl.exceptions.PolarsError:  # its text quotes cells
-            frame = None
-        # polars fills a short row with empty cells: only a block with empty cells in its last column is checked again.
-        if frame is None or (frame.columns and (frame[:, -1] == "").any()):
-            lines = chain.from_iterable(map(io.StringIO, chain([text], blocks if frame is None else ())))
-            rows = csv.reader(lines, delimiter=separator)
-            kept = _check_widths(rows, len(header), path, before=before if for_holder else None)
-            if frame is None:
-                raise _not_csv(path)
-            if len(kept) < frame.height:
-                frame = frame[kept]
-        before += block.count("\n")
-        yield frame
-
-
-def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
-    """The same text in blocks of whole lines, cut outside of quotes."""
-    held: list[str] = []
-    quoted = False  # whether `held` ends within quotes
-    for piece, following in pairwise(chain(pieces, [""])):
-        if following and (cut := _last_line(piece, quoted=quoted)):  # a text of one piece is one block
-            yield "".join((*held, piece[:cut]))
-            held, quoted = [piece[cut:]], False
-        else:
-            held.append(piece)
-            _check_length(sum(map(len, held)), path)
-        quoted ^= held[-1].count('"') % 2 == 1
-    yield "".join(held)
-
-
-def _last_line(piece: str, *, quoted: bool) -> int:
-    """Where the last line begins that starts outside of quotes; 0 if there is none."""
-    end = len(piece)
-    within_quotes = quoted ^ (piece.count('"') % 2 == 1)  # at `end`
-    while end > 0:
-        start = piece.rfind('"', 0, end) + 1  # there is no quote from here to `end`
-        if not within_quotes and (line := piece.rfind("\n", start, end)) >= 0:
-            return line + 1
-        end, within_quotes = start - 1, not within_quotes
-    return 0
-
-
-def _pieces(path: Path, encoding: str) -> Iterator[str]:
-    """The text from the header on, some characters at a time, with line feeds in place of carriage returns alone."""
-    pieces = _stripped(path, encoding)
-    first = next(pieces)
-    # Files of old Macintoshes end lines with carriage returns. Only if the first piece looks so, all is searched.
-    has_old_ends = "\n" not in first and not any("\n" in piece for piece in _stripped(path, encoding))
-    for piece in chain([first], pieces):
-        yield piece.replace("\r", "\n") if has_old_ends else piece
-
-
-def _stripped(path: Path, encoding: str) -> Iterator[str]:
-    pieces = _decoded(path, encoding)
-    first = next(pieces, "").removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
-    while not first.strip():
-        if not (piece := next(pieces, "")):
-            raise ReadError(f"{path} is empty", hint="pass a file with a header line")
-        first = (first + piece).lstrip("\r\n")
-        _check_length(len(first), path)
-    if re.match(r"[^\r\n]*\0", first):  # in the header: UTF-16 that was decoded byte by byte
-        raise _not_text(path, encoding)
-    yield first
-    yield from pieces
-
-
-def _check_length(letters: int, path: Path) -> None:
-    """Refuse to hold more characters than a public limit: a quote that is never closed takes all that follows."""
-    if letters > LONGEST_ROW:
-        wrong = f"{path} has a row of more than {LONGEST_ROW:,} characters"
-        raise ReadError(wrong, hint="close every quote, and end every row with a line break")
-
-
-def _decoded(path: Path, encoding: str) -> Iterator[str]:
-    codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
-    with path.open("rb") as file, _unzipped(file) as raw:
-        try:
-            b"a".decode(codec, "ignore")  # raises for codecs that are not for text
-            decoder = codecs.getincrementaldecoder(codec)()
-        except LookupError:
-            hint = "use utf-8, latin-1, cp1252 or another encoding that Python knows"
-            raise ReadError(f"no encoding is called {encoding!r}", hint=hint) from None
-        parts = _unpacked(raw, path)
-        for part in chain(parts, [b""]):
-            try:
-                text = decoder.decode(part, final=not part)
-            except UnicodeError:
-                break
-            if text:
-                yield text
-        else:
-            return
-        for _ in parts:  # a file that is cut off raises its error first
-            pass
-    raise _not_text(path, encoding)
-
-
-def _unpacked(raw: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[bytes]:
-    """The bytes of a file, some at a time. Refuses a gzip file that may have been made to fill the memory."""
-    most = max(UNPACKED, TIGHTEST * path.stat().st_size)
-    read = 0
-    while part := raw.read(PART):
-        read += len(part)
-        if read > most and isinstance(raw, gzip.GzipFile):
-            wrong = f"{path} unpacks to more than {UNPACKED:,} bytes and more than {TIGHTEST} times its size"
-            raise ReadError(wrong, hint="run `gunzip` on it, and pass the file that it writes")
-        yield part
-
-
-def _unzipped(file: BufferedReader) -> BufferedReader | gzip.GzipFile:
-    return gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
+def _sheet(path: Path, layout: SheetLayout, *, for_holder: bool) -> pl.DataFrame:
+    """The table in an Excel file as text, without the rows that have no value."""
+    header, rows = read_sheet(path, layout)
+    if not header:
+        raise ReadError(f"{path} is empty", hint="write a header line into the sheet")
+    check_header(header, path, ",", for_holder=for_holder)
+    rows.columns = header
+    return rows
 
 
 def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None]:
-    """The encoding and the separator of a text file, None for UTF-8 and a comma. For the holder only.
-
-    The first bytes decide the encoding. The separator is the first with which the header has several fields and each
-    row below it has as many.
-    """
+    """The encoding and the separator of a text file, None for UTF-8 and a comma. For the holder only."""
     if not isinstance(data, str | Path) or not (path := Path(data)).name.lower().endswith(TEXT_ENDINGS):
         return encoding, None
     check_exists(path)
     with suppress(OSError, EOFError, zlib.error):  # reading the file raises the error
-        encoding = encoding or wide_encoding(path)
-        if separator_of(path, None) == ",":
-            lines = chain.from_iterable(map(io.StringIO, _blocks(_pieces(path, encoding or "utf-8"), path)))
-            return encoding, _separator(list(islice(lines, LINES_FOR_SEPARATOR)))
+        return text_layout(path, encoding)
     return encoding, None
-
-
-def _separator(lines: list[str]) -> str | None:
-    csv.field_size_limit(LONGEST_CELL)
-    for separator in SEPARATORS:
-        with suppress(csv.Error):
-            rows = list(csv.reader(lines, delimiter=separator))
-            whole = rows[:-1] if len(lines) == LINES_FOR_SEPARATOR else rows  # the last row may be cut
-            widths = {len(row) for row in whole if row}
-            if len(widths) == 1 and widths != {1}:
-                return None if separator == "," else separator
-    return None
-
-
-def wide_encoding(path: Path) -> str | None:
-    """The encoding of a file in UTF-16 or UTF-32, by its first four bytes; None for other files."""
-    with path.open("rb") as file, _unzipped(file) as raw:
-        start = raw.read(4)
-    unmarked = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be" if start[:1] == b"\0" else None
-    return next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), unmarked)
-
-
-def _not_text(path: Path, encoding: str) -> ReadError:
-    """The error for a wrong encoding. Its hint follows from the first bytes of the header, never from a cell."""
-    shown = wide_encoding(path) or "latin-1"
-    return ReadError(f"{path} is not {encoding} text", hint=Hint("pass its encoding: ", Argument("encoding", shown)))
-
-
-def _check_header(header: Sequence[str], path: Path, separator: str, *, for_holder: bool) -> None:
-    if twice := repeated(header):
-        # The first line may be a row of data: only the holder may see it.
-        called = f"called {twice[0]!r}" if for_holder else "of the same name"
-        raise ReadError(f"{path} has two columns {called}", hint="write a header line with different names")
-    if not all(header[1:] or header):  # spreadsheets leave the first column unnamed if it numbers the rows
-        raise ReadError(f"{path} has a column without a name", hint="name it in the header line, or delete the column")
-    if len(header) == 1 and separator == "," and (found := [other for other in ";\t" if other in header[0]]):
-        hint = f"write separator = {toml.quoted(found[0])} below [table] in the schema"
-        raise ReadError(f"{path} is not separated by commas", hint=hint)
-
-
-def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> list[int]:
-    """The positions of the rows below the header that are not blank lines. A row of another width is an error.
-
-    `before` is the number of lines before these. It is given if the error may name the line.
-    """
-    next(rows)
-    kept: list[int] = []
-    try:
-        for place, row in enumerate(rows):
-            if len(row) == width or (width == 1 and not row):
-                kept.append(place)
-            elif width == 1 or len(row) > 1 or "".join(row).strip():
-                where = "a row" if before is None else f"line {before + rows.line_num}"
-                hint = "put a cell that holds the separator in quotes" + "; `gapless check` names the line" * (
-                    before is None
-                )
-                raise ReadError(f"{path}: {where} has more or fewer fields than the header", hint=hint)
-    except csv.Error:
-        raise _not_csv(path) from None
-    return kept
-
-
-def _not_csv(path: Path) -> ReadError:
-    hint = 'put a cell that holds a quote or a line break in quotes, and double the quote: "5"" pipe"'
-    return ReadError(f"{path} is not a valid CSV file", hint=hint)
 
 
 def _load_frame(data: Any) -> pl.DataFrame:

@@ -21,6 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers import expat
 
@@ -30,6 +31,8 @@ from gapless.errors import ReadError, requires_extra
 from gapless.schema import Schema
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Column, LevelColumn
+from gapless.schema.toml import quoted
+from gapless.text import listing
 
 STARTS = r"=+\-@\t\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9][0-9., ']*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?")
@@ -73,7 +76,7 @@ class FormulaEscapes:
         escaped = schema.escape_formulas
         columns = schema.file_columns if escaped else ()
         self.names = escapes([*schema.file_names, *schema.person, *schema.ignore] if escaped else [])
-        cells = {column.name: escapes(_texts(column)) for column in columns}
+        cells = {column.name: escapes(declared_texts(column)) for column in columns}
         self.cells = {name: texts for name, texts in cells.items() if texts}
         self.dates = [c.name for c in columns if isinstance(c, Date | DateTime) and is_formula(c.format or "")]
 
@@ -91,7 +94,7 @@ class FormulaEscapes:
         return _prefixed(_replaced(frame, back), self.dates, f"^'([{STARTS}])", "$1")
 
 
-def _texts(column: Column) -> list[str]:
+def declared_texts(column: Column) -> list[str]:
     """All texts that cells of a column can have, except numbers and dates."""
     levels = column.cells[: column.values_size] if isinstance(column, LevelColumn) else ()
     codes = [code.code for code in column.missing_codes]
@@ -128,26 +131,78 @@ _PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 _BROKEN = (zipfile.BadZipFile, zlib.error, expat.ExpatError, struct.error, EOFError, RuntimeError, ValueError)
 
 
-def read_first_sheet(path: Path) -> pl.DataFrame:
-    """Read the rows of the first sheet that have a value. Cells become text, dates as in ISO 8601.
+@dataclass(frozen=True, slots=True)
+class SheetLayout:
+    """Which cells of an Excel file are the table.
+
+    Attributes:
+        sheet: the name of the sheet, or its number from 1 on; None for the first.
+        header_row: the number of the row with the names, as the spreadsheet shows it; None for the first that has a
+            value.
+        skip_rows: how many rows below the names are no rows of the table, such as one with units.
+    """
+
+    sheet: str | int | None = None
+    header_row: int | None = None
+    skip_rows: int = 0
+
+
+FIRST_SHEET = SheetLayout()
+
+
+def read_sheet(path: Path, layout: SheetLayout = FIRST_SHEET) -> tuple[list[str], pl.DataFrame]:
+    """Read the names of the columns, and the rows that have a value. Cells become text, dates as in ISO 8601.
 
     Every row without a value is dropped. A sheet ends with its last value. If empty rows were kept, one person's value
     would decide how many of them there are.
     """
+    frame = _all_cells(path, layout.sheet)
+    has_value = frame.select(pl.any_horizontal(pl.all().str.strip_chars() != "").fill_null(False)).to_series()
+    if not has_value.any():
+        return [], frame
+    if layout.header_row is not None and not (layout.header_row <= frame.height and has_value[layout.header_row - 1]):
+        wrong = f"{path} has no names in row {layout.header_row} of this sheet, which is declared as header_row"
+        raise ReadError(wrong, hint="write header_row = 1, or the number of the row that has the names")
+    place = int(has_value.arg_max() or 0) if layout.header_row is None else layout.header_row - 1
+    header = [(name or "").strip() for name in frame.row(place)]
+    first = place + 1 + layout.skip_rows
+    rows = frame[first:].filter(has_value[first:])
+    if layout.header_row is not None:  # a title above the table may be wider than the table
+        kept = [place for place, name in enumerate(header) if name or _has_cell(rows[:, place])]
+        header, rows = [header[place] for place in kept], rows[:, kept]
+    return header, rows
+
+
+def _has_cell(series: pl.Series) -> bool:
+    return bool((series.str.strip_chars() != "").any())
+
+
+def _all_cells(path: Path, name: str | int | None) -> pl.DataFrame:
+    """All cells of a sheet as text, from its first row on."""
     with requires_extra("fastexcel", "excel", ", or save the table as CSV"):
         import fastexcel  # noqa: PLC0415 an extra
+    sheets: list[str] = []
     try:
-        sheet = fastexcel.read_excel(_measured(path)).load_sheet(0, header_row=None, dtypes="string")
-        frame = pl.DataFrame(sheet)
+        book = fastexcel.read_excel(_measured(path))
+        sheets = list(book.sheet_names)
+        chosen = name if isinstance(name, str) else 0 if name is None else name - 1
+        known = chosen in sheets if isinstance(chosen, str) else chosen < len(sheets)
+        sheet = book.load_sheet(chosen, header_row=None, skip_rows=0, dtypes="string") if known else None
+        frame = None if sheet is None else pl.DataFrame(sheet)
     except BaseException as error:
         # The class of a panic of fastexcel is in no module. The text of either error may quote cells.
         broken = isinstance(error, (fastexcel.FastExcelError, *_BROKEN)) or type(error).__name__ == "PanicException"
         if not broken:
             raise
-        frame = None
+        frame, known = None, True
+    if not known:
+        raise ReadError(
+            f"{path} has no sheet {name!r}; it has {listing(map(repr, sheets))}",
+            hint=f"write sheet = {quoted(sheets[0])} below [table] in the schema" if sheets else "add a sheet",
+        )
     if frame is None:
         raise ReadError(f"{path} is not a valid Excel file", hint="save the table again as .xlsx, or save it as CSV")
-    return frame.filter(pl.any_horizontal(pl.all().str.strip_chars() != ""))
+    return frame
 
 
 def _measured(path: Path) -> bytes:

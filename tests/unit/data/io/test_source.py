@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.data.io import encode, source
+from gapless.data.io import encode, source, text_files
 from gapless.data.io.reading import ledger_beside
 from gapless.data.io.source import find_files, is_pattern
 from gapless.missing import check
@@ -747,12 +747,12 @@ def test_a_file_that_is_packed_too_tightly_is_refused(engine, tmp_path):
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + ROW * 30_000))
     read(path, engine)
-    with mock.patch.multiple(source, UNPACKED=100_000, PART=1000):
+    with mock.patch.multiple(text_files, UNPACKED=100_000, PART=1000):
         with pytest.raises(
             gl.errors.ReadError, match=r"more than 100,000 bytes and .* 100 times its size\n  Try: run `gunzip` on it"
         ):
             read(path, engine)
-        with mock.patch.object(source, "TIGHTEST", 1000):  # a large table that is packed as tables are
+        with mock.patch.object(text_files, "TIGHTEST", 1000):  # a large table that is packed as tables are
             read(path, engine)
         plain = tmp_path / "t.csv"
         plain.write_bytes(b"a,b\n" + ROW * 30_000)
@@ -763,7 +763,7 @@ def test_bytes_behind_one_that_cannot_be_decoded_are_limited_as_well(tmp_path):
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n\xff" + ROW * 30_000))
     with (
-        mock.patch.multiple(source, UNPACKED=100_000, PART=1000),
+        mock.patch.multiple(text_files, UNPACKED=100_000, PART=1000),
         pytest.raises(gl.errors.ReadError, match="more than 100,000 bytes"),
     ):
         read(path)
@@ -785,7 +785,10 @@ ENDLESS = {
 def test_a_row_that_does_not_end_is_refused(name, engine, tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(ENDLESS[name])
-    with mock.patch.multiple(source, PART=100, LONGEST_ROW=1000), pytest.raises(gl.errors.ReadError, match=TOO_LONG):
+    with (
+        mock.patch.multiple(text_files, PART=100, LONGEST_ROW=1000),
+        pytest.raises(gl.errors.ReadError, match=TOO_LONG),
+    ):
         read(path, engine)
 
 
@@ -793,7 +796,7 @@ def test_a_row_that_is_as_long_as_allowed_is_read_and_lines_without_cells_are_no
     path = tmp_path / "t.csv"
     long = b'1,"' + b" " * 700 + b'2"\n'
     path.write_bytes(b"\n" * 3000 + b"a,b\n" + ROW + b"\n" * 3000 + long + b"\r\n" * 3000 + ROW + b"\n\n")
-    with mock.patch.multiple(source, PART=100, LONGEST_ROW=1000):
+    with mock.patch.multiple(text_files, PART=100, LONGEST_ROW=1000):
         assert gl.Table.read(path, LIMITS_SCHEMA).rows == 3
 
 
@@ -844,9 +847,9 @@ def test_a_header_is_checked_in_linear_time(tmp_path):
     names = [Name(f"column {place}") for place in range(many)]
     schema = gl.Schema("t", [gl.Integer("column 0", bounds=(0, 9))], ignore=[str(name) for name in names[1:]])
     Name.compared = 0
-    source._check_header(names, tmp_path / "t.csv", ",", for_holder=True)
+    text_files.check_header(names, tmp_path / "t.csv", ",", for_holder=True)
     encode.check_names(names, schema)
     assert Name.compared < 10 * many
     names[7] = Name("column 3")
     with pytest.raises(gl.errors.ReadError, match="two columns called 'column 3'"):
-        source._check_header(names, tmp_path / "t.csv", ",", for_holder=True)
+        text_files.check_header(names, tmp_path / "t.csv", ",", for_holder=True)
