@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gapless.data.io.draft import CODES_AMONG_NUMBERS, GAP_WORDS, USUAL_CODES
+from gapless.data.io.draft_column import USUAL_CODES
+from gapless.data.io.draft_gaps import GAP_NUMBER
 from gapless.data.io.ids import looks_like_id
 from gapless.data.io.persons import encode_ids
 from gapless.data.io.source import is_plain
+from gapless.schema.gap_words import gap_kind
 from gapless.text import listing, plural
 
 LIMITS = (1, 2, 3, 5, 10)  # of rows per person, for which the share of dropped rows is shown
@@ -95,8 +97,8 @@ def _codes(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, int]:
         return {}
     texts = frame[names[0]].cast(pl.String).str.strip_chars().alias("text")
     counts = dict(texts.filter(texts != "").value_counts(sort=True).iter_rows())
-    usual = {text for text in counts if text in USUAL_CODES or text.casefold() in GAP_WORDS}
-    numbers = {text for text in counts if text.startswith("-") and CODES_AMONG_NUMBERS.fullmatch(text)}
+    usual = {text for text in counts if text in USUAL_CODES or gap_kind(text) is not None}
+    numbers = {text for text in counts if text.startswith("-") and GAP_NUMBER.fullmatch(text)}
     return {text: rows for text, rows in counts.items() if text in usual | numbers}
 
 

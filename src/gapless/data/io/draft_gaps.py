@@ -21,15 +21,16 @@ from gapless.schema.gap_codes import MissingCode, as_text
 from gapless.schema.gap_words import gap_kind
 from gapless.text import listing
 
-BELOW_CODES, OFTEN = 5, 3  # numbers below 98, 99; how often these are more frequent than all of them, at least
+BESIDE_CODES, OFTEN = 5, 3  # numbers beside 98, 99; how often these are more frequent than all of them, at least
+APART = 0.25  # distance of -9 from other negative numbers, as a share of their range
 MOST_ANSWERS = 20  # numbers of a short run, at most: an answer, a rating or a count
 LAST_BEFORE_ONE_DIGIT = 5  # 7, 8 and 9 may be codes after 1, 2, 3, 4, 5
 IN_SEVERAL = 3  # columns in which the same number stands apart, from which on it is rather a code
 # The numbers that surveys use for gaps, far from all others: -9, -88, 77, 98, 999.
-_CODE = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
+GAP_NUMBER = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
 _FAR_YEAR = re.compile(r"(?<!\d)(9999|8888|7777|2999|2222|1111|0001)(?!\d)")
 # In a column of answers also these, beside the others: -1, 66, 96, 97, 98, 996, 997, 998.
-_CODE_OF_ANSWERS = re.compile(rf"-[1-9]|-?9+[5-8]|66+|{_CODE.pattern}")
+_CODE_OF_ANSWERS = re.compile(rf"-[1-9]|-?9+[5-8]|66+|{GAP_NUMBER.pattern}")
 
 
 def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> tuple[list[MissingCode], set[str]]:
@@ -110,7 +111,7 @@ def codes_among(texts: set[str], codes_of_several: Collection[str] = ()) -> list
         found = _negative(apart) + _one_digit(run, apart, codes_of_several) + [n for n in apart if n > 2 * run[-1] + 9]
         if found and len(found) == len(apart) and any(map(_is_code, found)):
             return [as_text(number) for number in found]
-    odd = [number for number in numbers if _CODE.fullmatch(as_text(number))]
+    odd = [number for number in numbers if GAP_NUMBER.fullmatch(as_text(number))]
     rest = [number for number in numbers if number not in odd]
     if len(rest) < 3:
         return []
@@ -120,7 +121,7 @@ def codes_among(texts: set[str], codes_of_several: Collection[str] = ()) -> list
 
 def _is_code(number: float) -> bool:
     """Whether a number among answers is a code by itself; -1, 66 and 96 are only beside others."""
-    return 6 < number < 10 or re.fullmatch(rf"{_CODE.pattern}|9+[78]", as_text(number)) is not None
+    return 6 < number < 10 or re.fullmatch(rf"{GAP_NUMBER.pattern}|9+[78]", as_text(number)) is not None
 
 
 def _run(numbers: list[float]) -> list[float]:
@@ -165,7 +166,8 @@ def codes_of_several(columns: Iterable[ObservedColumn]) -> set[str]:
 def extreme_remark(texts: set[str], times: Mapping[str, int]) -> str:
     """A remark if the smallest or largest numbers look like codes.
 
-    These are the only negative number, 999 far above the rest, and 97, 98, 99 in far more rows than numbers below them.
+    These are the only negative number, 999 far above the rest, 97, 98, 99 in far more rows than numbers below them, and
+    -9 far below other negative numbers, in far more rows than these.
     """
     numbers = numbers_of(texts)
     if numbers is None or len(numbers) < 3:
@@ -185,11 +187,15 @@ def extreme_remark(texts: set[str], times: Mapping[str, int]) -> str:
 
 
 def _frequent_codes(texts: set[str], times: Mapping[str, int]) -> list[str]:
-    """The largest numbers if they look like codes and are far more frequent than those below them."""
+    """The largest or smallest numbers if they look like codes and are far more frequent than those beside them."""
     ordered = sorted(texts, key=float, reverse=True)
-    codes = list(takewhile(_CODE_OF_ANSWERS.fullmatch, ordered))
-    below = ordered[len(codes) : len(codes) + BELOW_CODES]
-    if not codes or len(below) < BELOW_CODES:
-        return []
-    usual = max(times[text] for text in below)
-    return sorted(codes) if min(times[text] for text in codes) >= OFTEN * usual else []
+    lowest, second, highest = (float(ordered[place]) for place in (-1, -2, 0))
+    is_apart = second - lowest > APART * (highest - second)
+    largest = list(takewhile(_CODE_OF_ANSWERS.fullmatch, ordered))
+    smallest = [ordered[-1]] if is_apart and GAP_NUMBER.fullmatch(ordered[-1]) else []
+    for codes, others in ((largest, ordered), (smallest, ordered[::-1])):
+        beside = others[len(codes) : len(codes) + BESIDE_CODES]
+        is_frequent = min((times[text] for text in codes), default=0) >= OFTEN * max(map(times.__getitem__, beside), default=1)
+        if len(beside) == BESIDE_CODES and is_frequent:
+            return sorted(codes)
+    return []

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from gapless.data.engines.memory import Batch, Memory, PersonMemory, join_batches
 from gapless.data.io.date_texts import parse_dates
-from gapless.data.io.ids import has_name_of_id
 from gapless.data.io.kept_persons import keep_persons
 from gapless.data.io.persons import PersonNumbers, RowLimit, check_has_id
 from gapless.data.io.source import is_plain, redact_cells
@@ -22,6 +21,7 @@ from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import LevelColumn
 from gapless.schema.difference import Difference, difference_of, in_steps
 from gapless.schema.gap_codes import as_text
+from gapless.schema.id_names import has_name_of_id
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 from gapless.text import listing, nearest
 from gapless.types import Codes

@@ -191,7 +191,7 @@ def test_a_frequent_code_apart_from_other_numbers_gets_a_remark_also_if_they_are
             "end": [round(-9 + i * 0.04, 2) for i in range(400)] + [-9] * 40,
         }
     )
-    assert gl.data.draft_schema(frame).remarks == {"wage": "-9 looks like a code for a gap: missing = [-9]?"}
+    assert gl.data.draft_schema(frame).remarks == {"wage": "-9: in many rows, and may be a code for a gap"}
 
 
 def test_names_that_would_break_a_comment_do_not_break_the_file(tmp_path):
