@@ -104,7 +104,5 @@ def test_hostile_names_and_labels_are_escaped_in_all_pages(folder, run_here):
     assert not re.search("[\x1b\u202e]", out + err)
     for page in [*(folder / "release").glob("*.html"), *(folder / "release").glob("*.md")]:
         text = page.read_text(encoding="utf-8")  # in Markdown, code is inert
-        assert "<script>alert" not in (
-            text if page.suffix == ".html" else re.sub("`[^\n]*`", "", text)
-        )
+        assert "<script>alert" not in (text if page.suffix == ".html" else re.sub("`[^\n]*`", "", text))
         assert not re.search("[\x1b\u202e]", text)
