@@ -26,6 +26,7 @@ NEVER_ONE = {
     ("privacy/promise.py", "unit.at_most"),  # more than the ledger protects
     ("cli/ask.py", "questions"),  # printed of several
     ("cli/estimate.py", "many"),  # copies, at least two
+    ("data/io/ids.py", "several"),  # more than 1
     ("data/neighbors.py", "len(targets)"),  # refused if there are several
     ("data/neighbors.py", "wide[0].extended_size"),  # more than fit into a code
     ("data/training.py", "taken"),  # a list

@@ -195,7 +195,9 @@ def _frequent_codes(texts: set[str], times: Mapping[str, int]) -> list[str]:
     smallest = [ordered[-1]] if is_apart and GAP_NUMBER.fullmatch(ordered[-1]) else []
     for codes, others in ((largest, ordered), (smallest, ordered[::-1])):
         beside = others[len(codes) : len(codes) + BESIDE_CODES]
-        is_frequent = min((times[text] for text in codes), default=0) >= OFTEN * max(map(times.__getitem__, beside), default=1)
+        is_frequent = min((times[text] for text in codes), default=0) >= OFTEN * max(
+            map(times.__getitem__, beside), default=1
+        )
         if len(beside) == BESIDE_CODES and is_frequent:
             return sorted(codes)
     return []
