@@ -66,11 +66,11 @@ class ObservedColumn:
             number = text if style == PLAINLY else column.plain(text)
             if number is not None and is_number(number):
                 plain[text] = number
-        words = values - set(plain)
-        if len(words) > MOST_NAMED:
+        not_numbers = values - set(plain)
+        if len(not_numbers) > MOST_NAMED:
             return None
-        words = {word for word in words if gap_kind(word) is None}
-        if words and not are_rare_words(words, set(plain), self.times):
+        not_numbers = {text for text in not_numbers if gap_kind(text) is None}
+        if not_numbers and not are_rare_words(not_numbers, set(plain), self.times):
             return None
         return plain if numbers_of(set(plain.values())) else None
 
@@ -92,11 +92,11 @@ class ObservedColumn:
         self.times, self.texts = times, set(times)
 
 
-def are_rare_words(words: set[str], values: set[str], times: Mapping[str, int]) -> bool:
+def are_rare_words(not_values: set[str], values: set[str], times: Mapping[str, int]) -> bool:
     """Whether a few words among many numbers or dates are so rare that they are rather gaps, such as 3 % "n.b."."""
-    rows, others = (sum(times[text] for text in texts) for texts in (words, values))
-    few = len(words) <= MOST_WORDS and len(values) >= LEAST_VALUES and rows <= RARE * (rows + others)
-    return few and all(any(form.fullmatch(word) for form in (_WORD, LIMIT, PLACEHOLDER)) for word in words)
+    rows, others = (sum(times[text] for text in texts) for texts in (not_values, values))
+    few = len(not_values) <= MOST_WORDS and len(values) >= LEAST_VALUES and rows <= RARE * (rows + others)
+    return few and all(any(form.fullmatch(word) for form in (_WORD, LIMIT, PLACEHOLDER)) for word in not_values)
 
 
 def styles_by_frequency(columns: Iterable[ObservedColumn], separator: str | None) -> list[tuple[str, str]]:

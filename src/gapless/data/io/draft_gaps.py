@@ -42,12 +42,12 @@ def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> 
     """
     codes = sorted(seen.texts & set(USUAL_CODES))
     texts = seen.texts - set(USUAL_CODES)
-    words = _words(texts)
-    rare = _rare_words(texts - words, seen)
-    values = texts - words - rare
+    named = _named_gaps(texts)
+    rare = _rare_words(texts - named, seen)
+    values = texts - named - rare
     if _on_a_line(values):
         odd = codes_among(values, codes_of_several) or _far_dates(values)
-        codes += sorted(words) + sorted(rare) + odd
+        codes += sorted(named) + sorted(rare) + odd
         texts = values - set(odd)
         _remark_words(seen, rare)
         if odd:
@@ -55,7 +55,7 @@ def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> 
     return [MissingCode(code, gap_kind(code) or "unknown") for code in codes], texts
 
 
-def _words(texts: set[str]) -> set[str]:
+def _named_gaps(texts: set[str]) -> set[str]:
     """The texts that name a gap, such as "refused"; among other words they may be a level."""
     unlike_numbers = {text for text in texts if not re.search(r"\d", text)}
     return set(filter(gap_kind, unlike_numbers)) if len(unlike_numbers) <= MOST_NAMED else set()
@@ -84,8 +84,8 @@ def _far_dates(texts: set[str]) -> list[str]:
 
 def _remark_words(seen: ObservedColumn, rare: set[str]) -> None:
     limits = sorted(word for word in rare if LIMIT.fullmatch(word))
-    if words := sorted(rare - set(limits)):
-        seen.remarks.append(f"{listing(words)}: no number or date, taken for a gap")
+    if not_limits := sorted(rare - set(limits)):
+        seen.remarks.append(f"{listing(not_limits)}: no number or date, taken for a gap")
     if limits:
         seen.remarks.append(f"{listing(limits)}: a limit, taken for a gap; write a number in the data instead")
 
