@@ -135,7 +135,7 @@ def test_without_answers_there_is_a_draft_and_a_file_of_questions(release):
     assert result["registry_tier"] is None
     assert {*result["files"]} == {path.name for path in folder.iterdir()}
     assert not (folder / "registry-entry.yaml").exists()
-    assert (folder / "registry-entry-draft.yaml").read_text().startswith("# A draft, and no valid entry: ")
+    assert (folder / "registry-entry-draft.yaml").read_text().startswith("# A draft, not a valid entry yet: ")
     questions = tomllib.loads((folder / "archive-questions.toml").read_text())
     assert list(questions) == [question.field for question in QUESTIONS]
     again = archive(release, answers=folder / "archive-questions.toml")  # nothing is answered yet

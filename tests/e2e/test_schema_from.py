@@ -22,9 +22,9 @@ def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
     (folder / "dictionary.csv").write_text(REDCAP)
     code, out, err = run_here("schema", "from", "dictionary.csv", "-o", "study.toml")
     assert (code, out) == (0, "")
-    assert "born: its bounds are not known: write the lowest and the highest possible value" in err
+    assert "born: bounds are not known: write the lowest and the highest possible value" in err
     assert "cigs, dose, preg: empty cells are taken as not asked" in err
-    assert "Wrote study.toml: 12 columns, 3 of them with proposals" not in err
+    assert "Wrote study.toml: 12 columns, 3 of them not confirmed" not in err
     assert "run `gapless schema confirm study.toml`" in err
     assert run_here("schema", "from", "dictionary.csv", "-o", "study.toml")[0] == 2  # it exists
 
@@ -50,12 +50,12 @@ def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
     )
     code, _, err = run_here("synth", "study.csv", "-s", "study.toml", *given)
     assert code == 2
-    assert "the facts of this schema were proposed and not confirmed for 'born', 'bmi'" in err
+    assert "this schema has facts that are not confirmed: proposed for 'born', 'bmi'" in err
     code, out, err = run_here("schema", "confirm", "study.toml")
     assert code == 2
     assert "born: kind = date, bounds = NOT KNOWN" in out
     assert "Confirmed in study.toml: bmi" in out
-    assert "the bounds are not known of 'born'" in err
+    assert "bounds are not known for 'born'" in err
     text = (folder / "study.toml").read_text()
     (folder / "study.toml").write_text(text.replace('"9999-12-31"', '"2010-12-31"'))
     assert run_here("schema", "confirm", "study.toml", "age")[0] == 2  # it came from the codebook

@@ -93,8 +93,8 @@ def _print_warnings(result: Check, schema: Schema) -> None:
         )
     if result.unconfirmed:
         notes.print(
-            "\nAny release under this schema will be refused: facts were read from the data, or proposed, for "
-            f"{listing(result.unconfirmed)}\n  Try: {CONFIRM_HINT}"
+            "\nAny release under this schema will be refused. Facts that were read from the data or proposed are not "
+            f"confirmed for {listing(result.unconfirmed)}\n  Try: {CONFIRM_HINT}"
         )
 
 

@@ -58,20 +58,21 @@ def schema_from(
     if output is not None:
         proposed = len(found.schema.unconfirmed)
         columns = plural(len(found.schema.file_columns), "column")
-        rest = f", {proposed} of them with proposals. Then run `gapless schema confirm {output}`." if proposed else "."
-        notes.print(f"Wrote {output}: {columns}{rest}")
+        rest = f", {proposed} of them not confirmed. Check these, then run `gapless schema confirm {output}`."
+        notes.print(f"Wrote {output}: {columns}{rest if proposed else '.'}")
 
 
 def schema_confirm(
     schema: SchemaFile,
     columns: Annotated[
-        list[str] | None, typer.Argument(metavar="[COLUMN]...", help="Columns to confirm. Default: all that are left.")
+        list[str] | None,
+        typer.Argument(metavar="[COLUMN]...", help="Columns to confirm. Default: all that are not confirmed."),
     ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Only list what is left.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="Only list the columns that are not confirmed.")] = False,
 ) -> None:
-    """List columns whose facts were proposed or read from the data, and mark them as checked by you.
+    """Mark columns as checked by you whose facts were proposed or read from the data, after listing them.
 
-    Run it after you compared the listed facts with a codebook, or with common knowledge.
+    First compare their facts with a codebook or with common knowledge: --list only shows them.
     """
     from gapless.schema import Schema
     from gapless.schema.codebooks import needs_bounds
@@ -81,8 +82,8 @@ def schema_confirm(
     left = {column.name: column for column in known.unconfirmed}
     for name in columns or ():
         if name not in left:
-            wrong = f"no column {name!r} is left to confirm"
-            raise SchemaError(wrong, hint=f"use {nearest(name, left)}" if left else "leave the columns out")
+            wrong = f"{name!r} is not among the columns that are not confirmed"
+            raise SchemaError(wrong, hint=f"use {nearest(name, left)}" if left else "run the command without columns")
     chosen = [left[name] for name in columns] if columns else list(left.values())
     if not left:
         console.print(f"Nothing is left to confirm in {schema}.")
@@ -100,7 +101,7 @@ def schema_confirm(
         console.print(f"Confirmed in {schema}: {listing(ready)}")
     if lacking:
         raise SchemaError(
-            f"the bounds are not known of {listing(map(repr, lacking))}",
+            f"bounds are not known for {listing(map(repr, lacking))}",
             hint=f"write the lowest and the highest possible value of each into {schema}, then run this command again",
         )
 

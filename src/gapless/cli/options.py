@@ -91,7 +91,7 @@ NumberOfRows = Annotated[
 Also = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="FORMAT", help="Also write the rows as sav (SPSS), dta (Stata) or xlsx, with labels. Repeatable."
+        metavar="FORMAT", help="Also write the rows as sav (SPSS) or dta (Stata), with labels, or as xlsx. Repeatable."
     ),
 ]
 Sheet = Annotated[
@@ -100,11 +100,11 @@ Sheet = Annotated[
 HeaderRow = Annotated[
     int | None,
     typer.Option(
-        "--header-row", min=1, help="Row of the sheet with the names.", show_default="the first that has a value"
+        "--header-row", min=1, help="Row of the sheet with the column names.", show_default="the first that has a value"
     ),
 ]
 SkipRows = Annotated[
-    int, typer.Option("--skip-rows", min=0, help="Rows below the names that are not rows of the table, such as units.")
+    int, typer.Option("--skip-rows", min=0, help="Rows to skip below the column names, such as units.")
 ]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to sample the gaps too.")]
 Encoding = Annotated[

@@ -61,15 +61,15 @@ def _remarks(column: Column, series: pl.Series, gap: NDArray[np.bool_], outside:
     times = _times(texts.filter(pl.Series(~gap)))
     yield from _unnamed(column, _times(texts.filter(pl.Series(outside))))
     if gap.all():
-        yield "no cell has a value: add it to ignore"
+        yield "no cell has a value: add the column to ignore"
         return
     if float(gap.mean()) >= NEARLY_EMPTY:
         advice = 'if there is no value behind them, give their code kind = "not-asked" or "not-applicable"'
         yield f"at least {NEARLY_EMPTY:.0%} of the cells are missing: {advice}"
     if len(times) == 1 and rows > 1:
-        yield "all cells with a value are the same: add it to ignore, unless other values are possible"
+        yield "all cells with a value are the same: add the column to ignore, unless other values are possible"
     if len(times) == int((~gap).sum()) > MOST_DIFFERENT and (_are_whole(times) or has_name_of_id(column.name)):
-        yield "a different value in each row, such as an identifier: add it to ignore"
+        yield "a different value in each row, such as an identifier: add the column to ignore"
     if isinstance(column, LevelColumn) and not isinstance(column, Boolean):
         if unused := [level for level in column.value_cells if level not in times]:
             shown = [_with_label(column, level) for level in unused]

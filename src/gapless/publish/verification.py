@@ -79,7 +79,7 @@ class Verification:
 
     def __str__(self) -> str:
         if self.problems:
-            lines = [f"{self.folder} is not as its manifest says:", *(f"  {problem}" for problem in self.problems)]
+            lines = [f"{self.folder} does not match its manifest:", *(f"  {problem}" for problem in self.problems)]
             return "\n".join([*lines, f"  Try: {NOT_INTACT_HINT}"])
         many = plural(len(self.files), "file")
         others = f"; not checked: {listing(self.unchecked)}" if self.unchecked else ", and nothing else"

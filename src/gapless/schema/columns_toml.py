@@ -47,7 +47,7 @@ def run_of(name: str) -> list[str] | None:
     padded = len(first) == len(last)
     if int(first) >= int(last) or (not padded and first.startswith("0")):
         what = "the numbers must increase" if int(first) >= int(last) else "the numbers must have equal widths"
-        raise SchemaError(f"[column.{toml.key(name)}] declares no run of columns: {what}", hint=example)
+        raise SchemaError(f"[column.{toml.key(name)}] is not a valid run of columns: {what}", hint=example)
     if int(last) - int(first) >= MOST_IN_RUN:
         wrong = f"[column.{toml.key(name)}] declares more than {MOST_IN_RUN} columns"
         raise SchemaError(wrong, hint="declare shorter runs of columns")
@@ -72,7 +72,7 @@ def read_columns(content: Mapping[str, Any], numbers: Mapping[str, Any], *, unch
         for member in names:
             if member in entry_of:
                 wrong = f"the column {member!r} is declared by [column.{toml.key(entry_of[member])}] and "
-                hint = "declare runs without common columns"
+                hint = "declare runs that do not overlap"
                 raise SchemaError(f"{wrong}[column.{toml.key(name)}]", hint=hint)
             entry_of[member] = name
     columns = []

@@ -43,16 +43,16 @@ def test_words_among_numbers_constants_empty_columns_and_ids():
     number = gl.Number("x", bounds=(0, 100), may_be_missing=True)
     assert remarks(number, [*map(str, range(90)), *["n.b."] * 10]) == [
         "words among numbers: 'n.b.'; add them to missing if they mean a gap",
-        "a different value in each row, such as an identifier: add it to ignore",
+        "a different value in each row, such as an identifier: add the column to ignore",
     ]
     assert remarks(number, ["1.5"] * 3) == [
-        "all cells with a value are the same: add it to ignore, unless other values are possible"
+        "all cells with a value are the same: add the column to ignore, unless other values are possible"
     ]
     assert remarks(number, ["1.5", "2.5"] + [""] * 98)[0].startswith("at least 70% of the cells are missing")
-    assert remarks(number, [""] * 9) == ["no cell has a value: add it to ignore"]
+    assert remarks(number, [""] * 9) == ["no cell has a value: add the column to ignore"]
     ids = gl.Integer("number", bounds=(0, 10**6))
     assert remarks(ids, list(range(1000, 1100))) == [
-        "a different value in each row, such as an identifier: add it to ignore"
+        "a different value in each row, such as an identifier: add the column to ignore"
     ]
     assert remarks(gl.Integer("number", bounds=(0, 10**6)), list(range(50))) == []
 

@@ -198,7 +198,7 @@ def test_an_old_draft_is_a_draft_column_by_column():
 
 
 @pytest.mark.parametrize(
-    ("origin", "wrong"), [("data", "read from the data for 'b'"), ("proposed", "proposed and not confirmed for 'b'")]
+    ("origin", "wrong"), [("data", "read from the data for 'b'"), ("proposed", "proposed for 'b'")]
 )
 def test_unconfirmed_facts_stop_reading_and_confirmed_ones_do_not(tmp_path, origin, wrong):
     schema = schema_of(gl.Boolean("a", origin="codebook"), gl.Boolean("b", origin=origin))

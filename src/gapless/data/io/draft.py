@@ -34,7 +34,9 @@ _FACTS = ("levels", "bounds", "resolution", "scale", "heaping", "may_be_missing"
 _LAYOUT = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
 # Comments for the lines of a draft that follow from the data.
 _COMMENTS = {**dict.fromkeys(_FACTS, "read from the data"), **dict.fromkeys(_LAYOUT, "as the data are written")}
-PERSON_REMARK = "looks like the id of persons with several rows: add rows_per_person, the most rows kept of each"
+PERSON_REMARK = (
+    "looks like the id of persons with several rows: add rows_per_person, the number of rows to keep of each"
+)
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
 # release each must come from a codebook or from common knowledge. Then run `gapless schema confirm` on this file.
@@ -42,7 +44,7 @@ _HEAD = """\
 """
 _REMARK = ""
 _PROPOSED = (
-    '# Proposed: a value where the column is not applicable is forbidden. Remove the "# " if the codebook says so.'
+    '# Proposed rules: no value where a column does not apply. Remove the "# " of those that the codebook confirms.'
 )
 
 
@@ -53,7 +55,7 @@ class Draft:
     Attributes:
         schema: the proposed schema.
         left_out: the columns that it ignores, and why.
-        doubts: by column, what looks odd.
+        doubts: what looks odd about each column.
         notes: what looks odd in the whole table.
         constraints: rules that are proposed as comments in the file.
     """
@@ -66,11 +68,11 @@ class Draft:
 
     @property
     def remarks(self) -> dict[str, str]:
-        """By column, what looks odd, in one text."""
+        """What looks odd about each column, as one text."""
         return {name: "; ".join(doubts) for name, doubts in self.doubts.items()}
 
     def lines(self) -> list[str]:
-        """What the holder should look at: one line for all columns that are alike."""
+        """What the holder should look at: similar columns share a line."""
         lines = [f"left out {line}" for line in grouped({name: [why] for name, why in self.left_out.items()})]
         lines += [f"look at {column}: {PERSON_REMARK}" for column in self.schema.person]
         lines += [f"look at {line}" for line in grouped(self.doubts)]
@@ -197,7 +199,7 @@ def _notes(copies: int, person: Sequence[str]) -> list[str]:
     if not copies:
         return []
     several = (
-        "remove them, or the rows of that person count twice"
+        "remove them, or they count twice for their person"
         if person
         else ("remove them; if a person can have several rows, declare person and rows_per_person")
     )
@@ -216,10 +218,12 @@ def _column(seen: ObservedColumn, max_levels: int, shared_codes: set[str]) -> Co
     column = _column_of_values(seen, texts, common, max_levels)
     if isinstance(column, Column):
         if len(texts) == 1 and seen.rows > 1:
-            seen.remarks.append("all its values are equal: add it to ignore, or write all that it can have")
+            seen.remarks.append("it has only one value: add the column to ignore, or write all values that it can have")
         if (gaps := 1 - seen.rows_with(texts) / max(1, seen.rows)) >= NEARLY_EMPTY:
             share = f"{int(10 * gaps) * 10} %"
-            seen.remarks.append(f"{share} or more of its cells are empty: if there is no value, say not-applicable")
+            seen.remarks.append(
+                f"{share} or more of its cells are empty: if there is no value behind them, write not-applicable"
+            )
         if (odd := extreme_remark(texts, seen.times)) and not isinstance(column, Boolean):
             seen.remarks.append(odd)
     return column

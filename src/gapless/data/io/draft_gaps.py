@@ -51,7 +51,7 @@ def split_gaps(seen: ObservedColumn, codes_of_several: Collection[str] = ()) -> 
         texts = values - set(odd)
         _remark_words(seen, rare)
         if odd:
-            seen.remarks.append(f"{listing(odd)}: taken for a gap")
+            seen.remarks.append(f"taken for gaps: {listing(odd)}")
     return [MissingCode(code, gap_kind(code) or "unknown") for code in codes], texts
 
 
@@ -85,9 +85,9 @@ def _far_dates(texts: set[str]) -> list[str]:
 def _remark_words(seen: ObservedColumn, rare: set[str]) -> None:
     limits = sorted(word for word in rare if LIMIT.fullmatch(word))
     if not_limits := sorted(rare - set(limits)):
-        seen.remarks.append(f"{listing(not_limits)}: no number or date, taken for a gap")
+        seen.remarks.append(f"not numbers or dates, so taken for gaps: {listing(not_limits)}")
     if limits:
-        seen.remarks.append(f"{listing(limits)}: a limit, taken for a gap; write a number in the data instead")
+        seen.remarks.append(f"limits, taken for gaps: {listing(limits)}; write numbers in the data instead")
 
 
 def _on_a_line(texts: set[str]) -> bool:
@@ -180,10 +180,10 @@ def extreme_remark(texts: set[str], times: Mapping[str, int]) -> str:
     elif len(digits) == 1 and digits <= set("789") and highest - last > last - lowest:
         odd = highest
     elif frequent := _frequent_codes(texts, times):
-        return f"{listing(frequent)}: in many rows, and may be a code for a gap"
+        return f"in many rows, so perhaps codes for gaps: {listing(frequent)}"
     else:
         return ""
-    return f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"
+    return f"{odd:g} looks like a code for a gap: if it is one, write missing = [{odd:g}]"
 
 
 def _frequent_codes(texts: set[str], times: Mapping[str, int]) -> list[str]:

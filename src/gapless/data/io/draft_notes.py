@@ -58,10 +58,10 @@ def empty_remark(rule: EmptyRule, *, is_proposed: bool) -> str:
     """The remark on a column that is empty by a rule. It is proposed as not applicable if the rule is exact."""
     where = f"{rule.decider} is {_SIGNS[rule.sign]}{listing(rule.levels)}"
     if is_proposed:
-        return f"empty exactly where {where}: drafted as not applicable"
+        return f"empty exactly where {where}, so taken as not applicable"
     return (
-        f"empty wherever {where}, and in some other rows: write a code such as -1 into the data where it does not "
-        'apply, and declare it with kind = "not-applicable"'
+        f"empty wherever {where}, and in some other rows: write a code such as -1 into the data where the column "
+        'does not apply, and declare this code with kind = "not-applicable"'
     )
 
 

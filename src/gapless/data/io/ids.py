@@ -71,14 +71,14 @@ def id_remark(name: str, numbers: Sequence[float], times: Sequence[int]) -> str:
         return ""
     rows, (several, ids) = sum(times), Counter(times).most_common(1)[0]
     if len(numbers) > MOST_DIFFERENT and _differ_in_every_row(numbers, rows):
-        return "a different number in every row: add it to ignore if it identifies anybody"
+        return "a different number in every row: add the column to ignore if it identifies persons"
     if len(numbers) > MOST_DIFFERENT and len(numbers) >= NEARLY_ALL_DIFFER * rows and _are_numbered(numbers):
-        return "nearly all its numbers differ: add it to ignore if it identifies anybody"
+        return "nearly all its numbers differ: add the column to ignore if it identifies persons"
     person = f"write person = {toml.quoted(name)}"
     if LEAST_IDS < len(numbers) < rows and has_name_of_id(name):  # written 1.0: `looks_like_id` takes the others
         return f"looks like the id of persons, but has decimals: write whole numbers in the data, and {person}"
     if len(numbers) > LEAST_IDS and several > 1 and ids >= SAME_ROWS * len(numbers):
-        return f"most of its numbers are in {several} rows each: if it is the id of persons, {person}"
+        return f"most of its numbers occur in {several} rows each: if it is the id of persons, {person}"
     return ""
 
 

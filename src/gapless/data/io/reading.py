@@ -114,9 +114,9 @@ def check_confirmed(schema: object) -> None:
     read = [column.name for column in found if column.origin == "data"]
     guessed = [column.name for column in found if column.origin == "proposed"]
     parts = [f"read from the data for {listing(map(repr, read))}"] * bool(read)
-    parts += [f"proposed and not confirmed for {listing(map(repr, guessed))}"] * bool(guessed)
+    parts += [f"proposed for {listing(map(repr, guessed))}"] * bool(guessed)
     if parts:
-        raise SchemaError(f"the facts of this schema were {', and '.join(parts)}", hint=CONFIRM_HINT)
+        raise SchemaError(f"this schema has facts that are not confirmed: {', and '.join(parts)}", hint=CONFIRM_HINT)
 
 
 def unit_of(schema: Schema) -> Unit:

@@ -97,7 +97,7 @@ def write_workbook(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -
                 if row == 1:
                     sheet.write(_row(row, [_text(name) for name in written.columns]).encode())
                 if row + frame.height > MOST_ROWS:
-                    wrong = f"the table has more than {MOST_ROWS - 1:,} rows, but a sheet has no more below its header"
+                    wrong = f"the table has more than {MOST_ROWS - 1:,} rows, but a sheet has room for no more"
                     raise ReadError(wrong, hint=f"ask for fewer rows, or {LEAVE_OUT}; what was paid for is kept")
                 columns = [
                     _cells(series, types.get(name, "number"))

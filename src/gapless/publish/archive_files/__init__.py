@@ -1,4 +1,4 @@
-"""Files with which a release is archived and registered, made from its public files: `archive`.
+"""Write files to archive and register a release, made from its public files: `archive`.
 
 A finished release is never changed, so they are written into a folder beside it. `gapless archive` calls this.
 """
@@ -32,8 +32,8 @@ class Archive:
         folder: the folder with the files.
         files: their names.
         tier: the tier of the registry entry; None while it is a draft.
-        required: the fields without which no entry is valid and that have no answer yet.
-        optional: the other fields that have no answer.
+        required: the required fields without an answer. The entry is not valid before they have one.
+        optional: the other fields without an answer.
     """
 
     folder: Path
@@ -56,15 +56,17 @@ class Archive:
         lines = [f"Wrote {self.folder}/", *(f"  {name}" for name in self.files), ""]
         if self.tier is None:
             lines += [
-                f"{DRAFT} is no valid entry yet. Unanswered and required: {', '.join(self.required)}.",
+                f"{DRAFT} is not a valid entry yet. Required fields without an answer: {', '.join(self.required)}.",
                 f"Next: answer the questions in {self.folder / QUESTIONS_FILE}, and run the command again with "
                 f"--answers {quote(str(self.folder / QUESTIONS_FILE))}",
             ]
         else:
             lines.append(f"{ENTRY} is valid, at tier {self.tier} of 3.")
             if self.optional:
-                lines.append(f"Unanswered, and not required: {', '.join(self.optional)}.")
-        lines.append(f"{DATA_PACKAGE} and {DDI} name the files of the release: deposit both folders' files together.")
+                lines.append(f"Other fields without an answer: {', '.join(self.optional)}.")
+        lines.append(
+            f"{DATA_PACKAGE} and {DDI} refer to the files of the release: deposit the files of both folders together."
+        )
         return "\n".join(lines)
 
 
@@ -110,7 +112,7 @@ def archive(release: str | Path, output: str | Path | None = None, *, answers: s
 
 def _draft_comment(required: list[Question]) -> str:
     names = listing([question.place for question in required], most=len(required))
-    return f"# A draft, and no valid entry: these required fields have no answer yet: {names}\n"
+    return f"# A draft, not a valid entry yet: these required fields have no answer: {names}\n"
 
 
 def _open(folder: Path, release: Path) -> None:

@@ -56,7 +56,7 @@ def _lines(facts: ReleaseFacts, parts: dict[str, list[Item]]) -> Iterator[str]:
         f"# Evaluation checklist: {markdown(facts.schema.name)}",
         "",
         "The topics are those of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees. gapless "
-        "wrote the answers from the public files of the release. It is no certificate.",
+        "wrote the answers from the public files of the release. This checklist is not a certificate.",
         "",
         f"Of {plural(len(items), 'topic')}, {many['answered']} are answered and {many['partly']} are answered in part. "
         f"{many['open']} are open: only the holder can answer them.",
@@ -71,7 +71,8 @@ def _lines(facts: ReleaseFacts, parts: dict[str, list[Item]]) -> Iterator[str]:
     for title, part in parts.items():
         yield from (f"## {title}", "")
         for item in part:
-            yield from (f"### {item.topic} ({item.state})", "")
+            state = "answered in part" if item.state == "partly" else item.state
+            yield from (f"### {item.topic} ({state})", "")
             yield from ((markdown(item.answer), "") if item.answer else ())
             yield from ((f"Open: {item.question}", "") if item.question else ())
 
@@ -93,7 +94,7 @@ def _guarantee(facts: ReleaseFacts) -> Iterator[Item]:
         else f"δ was compared with {plural(expected, 'row')}, the number that the schema states."
         if expected
         else "The true number of rows is private. δ was compared with 10,000 assumed rows.",
-        "" if expected or not promise.delta else "Is δ clearly below one in the number of people?",
+        "" if expected or not promise.delta else "Is δ clearly smaller than 1 divided by the number of people?",
     )
     yield Item("Unit of privacy", *_unit(facts))
     epsilon, group_delta = group_privacy(promise.epsilon, promise.delta, 2)
@@ -119,10 +120,11 @@ def _unit(facts: ReleaseFacts) -> tuple[str, str]:
     if isinstance(unit, Persons):
         return (
             f"{unit}. gapless enforced the limit when it read the table.",
-            "Has each person one id only, and each id one person? A person with two ids has the protection of two.",
+            "Does each person have only one id, and does each id belong to one person? The privacy loss of a person "
+            "with two ids is larger.",
         )
     if unit.at_most == 1:
-        return ("One row. gapless did not check whose rows these are.", "Has each person one row only?")
+        return ("One row. gapless did not check whose rows these are.", "Does each person have only one row?")
     return (
         f"{unit} of a person. {BELIEVED}.",
         f"How do you know that no person has more than {plural(unit.at_most, 'row')}?",
@@ -147,8 +149,8 @@ def _algorithms(facts: ReleaseFacts) -> Iterator[Item]:
     ]
     yield Item(
         "Side channels: refusals",
-        "Reading stops if a cell breaks a rule, which reveals one bit to those who see whether it failed. This could "
-        f"have happened in: {listing(refusing)}."
+        "Reading stops if a cell breaks a rule, which reveals one bit to those who see whether it failed. The "
+        f"columns where this can happen: {listing(refusing)}."
         if refusing
         else "No cell makes reading fail, except in the cases that gapless lists among its known weaknesses.",
     )
@@ -195,9 +197,9 @@ def _usefulness(facts: ReleaseFacts) -> Iterator[Item]:
     )
     yield Item(
         "Bias from noise and limits",
-        "Where counts are released, negative ones become zero, which raises rare cells. Relations below the noise are "
-        "weakened. Values beyond bounds are moved or become gaps, as stated under bounds. The report shows the noise "
-        "of each column."
+        "Negative noisy counts become zero, which raises the counts of rare cells. Relations below the noise are "
+        "weakened. Values beyond bounds are moved or become gaps, as 'Bounds and sensitivity' states. The report "
+        "shows the noise of each column."
         + (
             " Rows beyond the limit per person were left out, so persons with many rows have less weight."
             if isinstance(facts.promise.unit, Persons)
@@ -213,17 +215,17 @@ def _usefulness(facts: ReleaseFacts) -> Iterator[Item]:
     gaps = [column.name for column in facts.schema.file_columns if column.may_be_missing]
     yield Item(
         "Missing values",
-        f"Cells may be missing in {listing(gaps)}. The guarantee makes no assumption about why. Complete rows rest on "
-        "the treatment of gaps that privacy.md names."
+        f"Cells may be missing in {listing(gaps)}. The guarantee makes no assumption about why. How rows are "
+        "completed depends on the treatment of gaps, which privacy.md names."
         if gaps
         else "No column may have missing cells.",
-        "Why are values missing, and does that suit the treatment of gaps?" if gaps else "",
+        "Why are values missing, and does the treatment of gaps suit that reason?" if gaps else "",
     )
     yield Item("Bias in the data", "", "Whom do the data leave out or describe wrongly? Noise does not repair that.")
     yield Item(
         "Reading synthetic rows",
-        "No row is a person. Intervals that take the rows as real are too narrow. gapless estimate gives intervals "
-        "that include the noise, for methods that keep what they measured.",
+        "No row is a person. Intervals that treat the rows as real data are too narrow. gapless estimate gives "
+        "intervals that include the noise, for methods that keep what they measured.",
     )
 
 
@@ -242,7 +244,7 @@ def _trust(facts: ReleaseFacts) -> Iterator[Item]:
     )
     yield Item(
         "Files of the release",
-        f"The release folder holds the files of its manifest; they were checked before this list was written.{key}",
+        f"The release folder has the files that its manifest lists. They were checked before this was written.{key}",
     )
     yield Item(
         "Collection and exposure of the data",
@@ -252,8 +254,8 @@ def _trust(facts: ReleaseFacts) -> Iterator[Item]:
     )
     yield Item(
         "Choices made by looking at the data",
-        "gapless releases nothing of a schema in which a column says that its facts were read from the data.",
-        "Were ε, the method, the levels or the bounds chosen by looking at the table, or the best of several releases "
-        "chosen by comparing them with it?",
+        "gapless releases nothing under a schema in which a column says that its facts were read from the data.",
+        "Did anybody look at the table to choose ε, the method, the levels or the bounds, or compare several releases "
+        "with the table to choose the best?",
     )
     yield Item("Independent review", "", "Who besides the holder has reviewed this release?")

@@ -1,4 +1,4 @@
-"""The public facts of a finished release that its archive files state, read from the files of its folder alone."""
+"""The public facts of a finished release that its archive files state. All come from the files of its folder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ReleaseFacts:
         checked = verify_release(folder)
         if checked.problems:
             raise ReadError(
-                f"'{folder}' is not as its manifest says: {checked.problems[0]}",
+                f"'{folder}' does not match its manifest: {checked.problems[0]}",
                 hint=NOT_INTACT_HINT,
             )
         return cls.of(
@@ -81,7 +81,7 @@ class ReleaseFacts:
             if ledger["guarantee"]["epsilon"] is None:
                 raise ReadError(
                     f"the release in '{folder}' is not private, and must not be published",
-                    hint="release the table with a ledger that has no noise of a test",
+                    hint="release the table again, with a ledger without test noise",
                 )
             found = cls(folder, schema, manifest, ledger, sha256, _promise(ledger))
             _check_manifest(manifest)
@@ -125,9 +125,9 @@ class ReleaseFacts:
         unit = self.promise.unit
         if isinstance(unit, Persons):
             return (
-                f"Two tables are neighbours if one of them has all rows of one more {unit.name}, however many. "
-                f"Before anything is counted, at most {plural(unit.at_most, 'row')} of each {unit.name} may stay. A "
-                "hash with a secret key decides which, so that no row of another person decides it."
+                f"Two tables are neighbours if one of them has one more {unit.name}, with any number of rows. "
+                f"Before anything is counted, at most {plural(unit.at_most, 'row')} of each {unit.name} are kept. A "
+                "hash with a secret key chooses them, so rows of other persons do not change the choice."
             )
         rows = "one more row" if unit.at_most == 1 else f"up to {plural(unit.at_most, 'more row')}"
         return (

@@ -29,9 +29,9 @@ class Question:
         section: the part of the deployment that has the field.
         text: the question.
         why: why a reader of the registry needs the answer.
-        tier: the tier of the registry that wants it. An entry is valid with the answers that are required.
-        is_required: whether no entry is valid without an answer.
-        form: what an answer is: one line, text, names or a date.
+        tier: the lowest tier of the registry that asks for it.
+        is_required: whether an entry without this answer is not valid.
+        form: the form of an answer: one line, text, names or a date.
         choices: the allowed answers; any text if there are none.
     """
 
@@ -85,8 +85,8 @@ QUESTIONS = (
     Question(
         "intended_use",
         "basic",
-        "What are the rows meant to be used for?",
-        "A use that was not intended may need another release.",
+        "For what are the rows meant to be used?",
+        "Other uses may need another release.",
         1,
         True,
     ),
@@ -102,7 +102,7 @@ QUESTIONS = (
     Question(
         "publication_date",
         "basic",
-        "When was it published, or will it be? Write 01 for an unknown day or month.",
+        "When was or will it be published? Write 01 for an unknown day or month.",
         "The ledger knows when releases were paid for, not when they were published.",
         1,
         True,
@@ -128,7 +128,7 @@ QUESTIONS = (
     Question(
         "sources",
         "administrative",
-        "Where can readers find the product, and more about it? Give links.",
+        "Where can readers find the data product, and more about it? Give links.",
         "An entry without links cannot be checked.",
         1,
     ),
@@ -143,8 +143,8 @@ QUESTIONS = (
     Question(
         "data_source_type",
         "deployment_model",
-        "Do new data come in over time (Dynamic) or not (Static)?",
-        "People whose data come in each year need a promise over the years.",
+        "Are new data added over time (Dynamic) or not (Static)?",
+        "People whose data are added each year need a promise that covers all years.",
         2,
         choices=("Static", "Dynamic"),
     ),
@@ -158,18 +158,18 @@ QUESTIONS = (
         "actors",
         "deployment_model",
         "Who can see the data, the budget and the release? Why are they trusted, or not?",
-        "The promise does not protect from those who can see the data.",
+        "The promise does not protect against those who can see the data.",
     ),
     Question(
         "preprocessing_and_hyperparameter_tuning",
         "implementation",
-        "Was the table looked at, cleaned or used to choose ε, the method or the schema? Was that accounted for?",
+        "Was the table looked at or cleaned, or used to choose ε, the method or the schema? Was that accounted for?",
         "A choice made by looking at the data is a release without noise.",
     ),
     Question(
         "mechanisms",
         "implementation",
-        "How are the data kept safe, and who has access? (What gapless did is filled in.)",
+        "How are the data kept safe, and who has access? (gapless fills in what it did.)",
         "gapless does not see the security of the machine.",
     ),
     Question(
@@ -186,8 +186,8 @@ def questions_toml() -> str:
     """Return the file with all questions, for the holder to answer."""
     lines = [
         "# Questions for an entry in the OpenDP deployments registry. Software cannot know these answers.",
-        "# Write them between the quotes, and run: gapless archive RELEASE --answers THIS_FILE",
-        "# An empty answer is no answer. Without the required ones there is no valid entry.",
+        "# Write them between the quotes or brackets, and run: gapless archive RELEASE --answers THIS_FILE",
+        "# Leave open what you cannot answer. The entry is valid once all required questions have an answer.",
         "",
     ]
     for question in QUESTIONS:

@@ -1,4 +1,4 @@
-"""A release as an entry in the OpenDP deployments registry: what its public files say, and what the holder answers."""
+"""A release as an entry in the OpenDP deployments registry, from its public files and the answers of the holder."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _known(facts: ReleaseFacts) -> dict[str, dict[str, Any]]:
         "deployment_model": {
             "model_name": "Central",
             "model_name_details": "The holder of the table runs gapless on a machine it trusts, and sees the data. "
-            "Everybody else who sees the release is an adversary, whatever else they know.",
+            "Everybody else who sees the release counts as an adversary, whatever else they know.",
             "access_type": "Non-interactive",
             "access_type_details": "Readers work with the published files. They cannot query the table.",
         },
@@ -138,10 +138,10 @@ def parameters(facts: ReleaseFacts) -> Iterator[str]:
 
 def post_processing(facts: ReleaseFacts) -> str:
     """Return what happens to noisy values."""
-    rules = " They keep public rules of the schema as privacy.md lists." if facts.schema.constraints else ""
+    rules = " They follow the public rules of the schema that privacy.md lists." if facts.schema.constraints else ""
     return (
-        "The model is computed from noisy values alone. Where these are counts, negative ones are replaced, which "
-        f"raises rare cells. The synthetic rows are drawn from the model.{rules} The report and the verdict are "
+        "The model is computed from noisy values alone. Negative noisy counts are replaced, which raises the "
+        f"counts of rare cells. The synthetic rows are drawn from the model.{rules} The report and the verdict are "
         "computed from released values too."
     )
 
@@ -167,13 +167,13 @@ def preprocessing(facts: ReleaseFacts) -> Iterator[str]:
         ("clamp", "Values beyond the public bounds were moved to the nearest bound in"),
         ("missing", "Cells outside the schema became gaps in"),
         ("other", "Texts that are no level became the level for others in"),
-        ("refuse", "A cell outside the schema would have stopped the reading in"),
+        ("refuse", "A cell outside the schema would have stopped reading in"),
     ):
         if columns := facts.columns_where(outside=outside):
             yield f"{change}: {listing(column.name for column in columns)}."
     if isinstance(unit := facts.promise.unit, Persons):
-        yield f"Of each {unit.name}, at most {plural(unit.at_most, 'row')} stayed."
-    yield "Bins come from the public schema, or were learned by releases that the ledger has charged."
+        yield f"At most {plural(unit.at_most, 'row')} of each {unit.name} were kept."
+    yield "Bins come from the public schema, or were learned from released values that the ledger has charged."
 
 
 def mechanisms(facts: ReleaseFacts) -> Iterator[str]:

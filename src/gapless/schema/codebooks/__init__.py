@@ -1,4 +1,4 @@
-"""Codebooks: what archives, surveys and registries publish about their tables, read as a schema. No row is read."""
+"""Read codebooks, the public descriptions of tables by archives, surveys and registries, as schemas. No row is read."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MOST_BYTES = 128 * MEGABYTE
 def read_codebook(
     path: str | Path, *, name: str | None = None, table: str | None = None, catalog: str | Path | None = None
 ) -> Codebook:
-    """Read a codebook: the schema that follows from it, and the questions that it leaves open.
+    """Return the schema that follows from a codebook, and the questions that the codebook leaves open.
 
     Args:
-        path: SPSS, Stata or SAS file, of which only the header is read; REDCap data dictionary (CSV); Data Package,
-            Table Schema or CSVW metadata (JSON); DDI-Codebook (XML); or a table of codes (CSV, XLSX).
-        name: of the table; by default that in the codebook, or the name of the file.
-        table: which table, if the codebook describes several.
+        path: an SPSS, Stata or SAS file, of which only the header is read; a REDCap data dictionary (CSV); a Data
+            Package, Table Schema or CSVW metadata (JSON); a DDI-Codebook (XML); or a table of codes (CSV, XLSX).
+        name: the name of the table; by default that in the codebook, or the name of the file.
+        table: the name of the table, file or sheet to use, if the codebook describes several.
         catalog: the file .sas7bcat with the value labels of a SAS file.
 
     Raises:
@@ -40,10 +40,10 @@ def read_codebook(
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        wrong = f"{path} is no codebook of a known kind: its name must end with one of {listing(ENDINGS)}"
-        raise ReadError(wrong, hint="save the codebook in one of these forms, or write a table of codes as CSV")
+        wrong = f"{path} is not a codebook of a known kind: its name must end with one of {listing(ENDINGS)}"
+        raise ReadError(wrong, hint="save the codebook in one of these formats, or write a table of codes as CSV")
     if catalog is not None and ending not in (".sas7bdat", ".xpt"):
-        raise ReadError(f"a catalog belongs to a SAS file, but {path} is none", hint="leave the catalog out")
+        raise ReadError(f"a catalog belongs to a SAS file, but {path} is not a SAS file", hint="leave the catalog out")
     found = _read(path, ending, table, catalog)
     if isinstance(found, Schema):  # an archive file of gapless: it has the whole schema
         return Codebook(found, (), path.name)
@@ -77,7 +77,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return read_limited(path, MOST_BYTES)
     except FileNotFoundError:
-        raise ReadError(f"no file {path}", hint="check the path of the codebook") from None
+        raise ReadError(f"there is no file {path}", hint="check the path of the codebook") from None
     except OSError as error:
         wrong = f"cannot read {path}: {shortened(str(error.strerror), 100)}"
         raise ReadError(wrong, hint="check that the path names a file and that you may read it") from None

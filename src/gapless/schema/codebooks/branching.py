@@ -37,7 +37,7 @@ class Translation:
 
 
 class _UntranslatableError(Exception):
-    """A condition has a part that no rule can say."""
+    """A condition has a part that no rule can express."""
 
 
 Term = tuple[str, str, str]  # a column, a negated comparison, a value
@@ -56,7 +56,7 @@ def rules_of_branching(logic: str, columns: Sequence[str], known: Mapping[str, E
         hidden = _Parser(logic, known).parse()
     except _UntranslatableError as reason:
         text = shortened(" ".join(logic.split()), 120)
-        return Translation(remark=f"its branching logic is not a rule of the schema ({reason}): {text}")
+        return Translation(remark=f"its branching logic is not translated into a rule ({reason}): {text}")
     usable = [column for column in columns if not known[column].left_out]
     rules = []
     for column, clause in product(usable, hidden):
@@ -89,7 +89,7 @@ class _Parser:
         while end < len(text):
             found = _TOKEN.match(text, end)
             if found is None or len(self.tokens) >= MOST_TOKENS:
-                raise _UntranslatableError("it has other parts than comparisons of fields with values")
+                raise _UntranslatableError("not all its parts compare a field with a value")
             self.tokens.append((str(found.lastgroup), found[str(found.lastgroup)]))
             end = found.end()
 
@@ -143,7 +143,7 @@ class _Parser:
             return inner
         sign, value = self._next(), self._next()
         if kind != "field" or sign[0] != "sign" or value[0] != "value":
-            raise _UntranslatableError("it has other parts than comparisons of fields with values")
+            raise _UntranslatableError("not all its parts compare a field with a value")
         return [frozenset([self._term(text[1:-1], sign[1], value[1].strip("'\""))])]
 
     def _term(self, field: str, sign: str, value: str) -> Term:
@@ -153,18 +153,18 @@ class _Parser:
             column = f"{column}___{re.sub(r'[^a-z0-9_]', '_', code.rstrip(')').lower())}"
         entry = self.known.get(column)
         if entry is None or entry.left_out:
-            raise _UntranslatableError(f"{column} is no column of the schema")
+            raise _UntranslatableError(f"{column} is not a column of the schema")
         if not value.strip():
             raise _UntranslatableError("it asks whether a field is empty")
         negated = _NEGATED[sign]
         if entry.type == "boolean":
             if value not in ("0", "1") or negated not in ("==", "!="):
-                raise _UntranslatableError(f"{column} is true or false")
+                raise _UntranslatableError(f"{column} can only be compared with 0 or 1")
             return column, negated, "true" if value == "1" else "false"
         if entry.codes:
             levels = {text for text, _ in entry.codes} - {getattr(gap, "code", "") for gap in entry.missing}
             if value not in levels or negated not in ("==", "!="):
-                raise _UntranslatableError(f"{value!r} is no level of {column}, or is compared by an order")
+                raise _UntranslatableError(f"{value!r} is not a level of {column}, or the comparison is not = or <>")
             return column, negated, f"'{value}'"
         if entry.type not in ("integer", "number") or number_of(value) is None:
             raise _UntranslatableError(f"{column} is not a number")

@@ -1,8 +1,8 @@
-"""A schema from what a codebook says, and a list of what it does not say.
+"""A schema from a codebook, and a list of what the codebook does not say.
 
 A column has `origin = "codebook"` if all its facts come from the codebook. If one of them is a proposal, the column has
 `origin = "proposed"`, and nothing is released under the schema before `gapless schema confirm`. Where nothing public
-speaks for bounds, the column gets the widest bounds there are, which `confirm` refuses.
+suggests bounds, the column gets the widest possible bounds, which `confirm` refuses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_CODES = MOST_LEVELS + 1_000  # of values and gaps
 LARGEST_RANGE = 100  # whole numbers of a missing range that are written as single codes among levels
 UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_WHOLE)
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
-_NO_BOUNDS = "its bounds are not known: write the lowest and the highest possible value"
+_NO_BOUNDS = "bounds are not known: write the lowest and the highest possible value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Question:
 
     Attributes:
         column: the name of the column; empty for the table.
-        text: what is asked.
-        key: the key in the schema file that it is about.
+        text: the question.
+        key: the key in the schema file that the question is about.
     """
 
     column: str
@@ -60,14 +60,14 @@ class Codebook:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The list of questions: one line for all columns with the same question."""
+        """The list of questions. Columns with the same question share a line."""
         by_text: dict[str, list[str]] = {}
         for question in self.questions:
             by_text.setdefault(question.text, []).append(question.column)
         return tuple(f"{name_runs(names) or 'the table'}: {text}" for text, names in by_text.items())
 
     def to_toml(self) -> str:
-        """The schema as TOML, with a comment where something is asked."""
+        """The schema as TOML, with each question as a comment."""
         content = self.schema.to_dict()
         content["column"] = write_columns(content["column"])
         comments: dict[tuple[str, str, str], str] = {}
@@ -107,7 +107,8 @@ def build(contents: Contents, source: str) -> Codebook:
         if entry.name == person:
             questions.append(
                 Question(
-                    "", f"{person} is taken for the id of a person: add rows_per_person, the most rows kept of each"
+                    "",
+                    f"{person} is taken for the id of persons: add rows_per_person, the number of rows to keep of each",
                 )
             )
             continue
@@ -148,11 +149,11 @@ def _general_questions(columns: Iterable[Column]) -> Iterator[Question]:
     """What no codebook says of any column: which bins, and where cells may be empty."""
     if learned := sum(isinstance(column, BinnedColumn) and column.has_learned_bins for column in columns):
         text = (
-            f'bins = "learned" for {plural(learned, "column")}: a part of the budget finds them, unless you write edges'
+            f'bins = "learned" for {plural(learned, "column")}: they cost a part of the budget, unless you write edges'
         )
         yield Question("", text)
     if sum(column.may_be_missing for column in columns):
-        yield Question("", "cells may be empty in all columns that say may_be_missing = true: remove it where none can")
+        yield Question("", "may_be_missing = true allows empty cells: remove it from columns that cannot have any")
 
 
 def _check_names(entries: Iterable[Entry]) -> None:
@@ -183,7 +184,7 @@ def _column(entry: Entry) -> _Made:
     remarks = [Question(entry.name, text) for text in entry.remarks]
 
     def leave_out(why: str) -> _Made:
-        return _Made(None, (Question(entry.name, f"left out (ignore): {why}", "ignore"), *remarks))
+        return _Made(None, (Question(entry.name, f"left out (in ignore): {why}", "ignore"), *remarks))
 
     if entry.left_out:
         return leave_out(entry.left_out)
@@ -268,7 +269,7 @@ def _split_codes(
     gaps |= {code: _with_kind(gap) for code, gap in declared.items() if code not in gaps}
     questions: tuple[Question, ...] = ()
     if by_label:
-        text = f"taken for gaps by their labels: {shortened(', '.join(by_label), 120)}"
+        text = f"labels show that these codes are gaps: {shortened(', '.join(by_label), 120)}"
         questions = (Question(entry.name, text, "missing"),)
     return levels, (*gaps.values(), *map(_with_kind, ranges)), questions
 
@@ -331,14 +332,14 @@ def _levels(
     ordered = entry.measure == "ordinal"
     if not entry.measure and looks_ordered([label for _, label in levels]):
         ordered, common = True, common | {"origin": "proposed"}
-        questions = (*questions, Question(entry.name, "its answers look ordered: ordinal is proposed", "kind"))
+        questions = (*questions, Question(entry.name, "answers look ordered: ordinal is proposed", "kind"))
     kind = Ordinal if ordered else Categorical
     column = kind(entry.name, values, labels=labels, **common | {"missing": gaps})
     return _Made(column, questions)
 
 
 def _too_many(levels: int) -> str:
-    return f"it has {plural(levels, 'level')}, more than {MOST_LEVELS:,}: join levels to use it"
+    return f"it has {plural(levels, 'level')}, more than {MOST_LEVELS:,}: merge levels to use it"
 
 
 def _numeric(
@@ -348,7 +349,7 @@ def _numeric(
     stated = [number_of(bound) for bound in entry.bounds]
     if None not in stated and stated[0] > stated[1]:  # type: ignore[operator] # numbers
         raise error(
-            entry.where, f"has a lowest value {stated[0]:g} above the highest, {stated[1]:g}, of {entry.name!r}"
+            entry.where, f"gives {entry.name!r} a lowest value, {stated[0]:g}, above the highest, {stated[1]:g}"
         )
     whole = entry.type == "integer"
     bounds: tuple[Any, Any] = (stated[0], stated[1])
@@ -368,7 +369,9 @@ def _numeric(
     bounds, moved = _fit_bounds(bounds, common["missing"], entry)
     if moved and origin == "codebook":
         origin = "proposed"
-        asked.append(Question(entry.name, f"bounds {_shown(bounds)} are proposed, without its missing codes", "bounds"))
+        asked.append(
+            Question(entry.name, f"bounds {_shown(bounds)} are proposed: they leave out the missing codes", "bounds")
+        )
     low, high = map(as_number, bounds)
     if low == high:
         return _Made(Categorical(entry.name, [low], **common), tuple(asked))
@@ -385,7 +388,7 @@ def _numeric(
 
 
 def _guessed(entry: Entry, stated: tuple[Any, Any], *, whole: bool) -> tuple[tuple[Any, Any], Question]:
-    """Bounds by public reasoning, or the widest there are, and what to ask."""
+    """Bounds by public reasoning, or else the widest possible bounds, and the question about them."""
     proposal = propose_bounds(entry.name, entry.label, entry.digits)
     if proposal is not None:
         low, high = (
@@ -421,7 +424,7 @@ def _fit_bounds(
         else:
             high = float(least) - step
     if low > high:
-        raise error(entry.where, f"has missing codes of {entry.name!r} that leave no value within its bounds")
+        raise error(entry.where, f"has missing codes of {entry.name!r} that cover all values within its bounds")
     return (low, high), (low, high) != bounds
 
 
@@ -434,7 +437,7 @@ def _calendar(entry: Entry, common: dict[str, Any], questions: tuple[Question, .
         common = common | {"origin": "proposed"}
     low, high = (given or end for given, end in zip(stated, UNKNOWN_DATES, strict=True))
     if low > high:
-        raise error(entry.where, f"has a first date {low} after the last, {high}, of {entry.name!r}")
+        raise error(entry.where, f"gives {entry.name!r} a first date, {low}, after the last, {high}")
     if entry.type == "datetime":
         common = {"resolution": "minute"} | common
     return _Made(kind(entry.name, bounds=(low, high), bins=LEARNED, format=entry.format, **common), tuple(asked))
@@ -454,7 +457,7 @@ def _iso(bound: Any, entry: Entry) -> str | None:
 
 
 def needs_bounds(column: Column) -> bool:
-    """Whether a column has the widest bounds there are on one side, because its codebook gives none."""
+    """Whether a bound of a column is still the widest possible one, because its codebook gives none."""
     if not isinstance(column, BinnedColumn) or column.origin != "proposed":
         return False
     if isinstance(column, CalendarColumn):

@@ -104,7 +104,7 @@ def _entry(column: Mapping[str, Any], where: str, keys: Any) -> Entry:
     elif kind in ("date", "datetime") and isinstance(form, str):
         format_ = _format(form)
     elif form is not None and not choices:
-        remarks.append("its format is not taken")
+        remarks.append("its format is ignored")
     nulls = column.get("null", [""])
     nulls = [nulls] if isinstance(nulls, str) else as_list(nulls, f"null of {where}")
     texts = dict.fromkeys(as_text(as_scalar(text, f"null of {where}")) for text in nulls)
@@ -121,7 +121,7 @@ def _entry(column: Mapping[str, Any], where: str, keys: Any) -> Entry:
         format=format_,
         spelling=spelling,
         is_id=keys in ([column.get("name")], [name]) and not codes,
-        left_out="" if kind else f"values of type {base} are not read",
+        left_out="" if kind else f"values of type {base} cannot be used",
         remarks=tuple(remarks),
     )
 

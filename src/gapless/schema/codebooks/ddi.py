@@ -36,8 +36,8 @@ def read_ddi(content: bytes, path: Path, table: str | None) -> Contents | Schema
     root = parse_xml(content, path)
     root = next(root.iter("codeBook"), root)  # a catalogue wraps it into an answer to a query
     if root.tag != "codeBook":
-        hint = "save the codebook as DDI-Codebook 2.5; DDI-Lifecycle is not read"
-        raise SchemaError(f"{path.name} is no DDI-Codebook: its root is <{shortened(root.tag, 40)}>", hint=hint)
+        hint = "save the codebook as DDI-Codebook 2.5; DDI-Lifecycle is not supported"
+        raise SchemaError(f"{path.name} is not a DDI-Codebook: its root is <{shortened(root.tag, 40)}>", hint=hint)
     for note in root.iterfind("dataDscr/notes"):
         if note.get("type") == DDI_NOTE:
             found = digest_of_variables(root.iterfind("dataDscr/var"))
@@ -67,7 +67,9 @@ def parse_xml(content: bytes, path: Path) -> Element:
 
     def refuse(*_: Any) -> Any:
         hint = "remove the document type (<!DOCTYPE …>) and its entities from the codebook"
-        wrong = f"line {parser.CurrentLineNumber} of {path.name} has a document type or an entity, which is not read"
+        wrong = (
+            f"line {parser.CurrentLineNumber} of {path.name} has a document type or an entity, which gapless refuses"
+        )
         raise SchemaError(wrong, hint=hint)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -75,7 +77,7 @@ def parse_xml(content: bytes, path: Path) -> Element:
         depth += 1
         if depth > MOST_DEPTH:
             where = f"line {parser.CurrentLineNumber} of {path.name}"
-            raise error(where, f"has more than {MOST_DEPTH} elements within each other")
+            raise error(where, f"has elements that are nested more than {MOST_DEPTH} deep")
         builder.start(_local(tag), {_local(key): value for key, value in attributes.items()})
 
     def end(tag: str) -> None:

@@ -19,14 +19,14 @@ MOST_LETTERS = 200  # of a description: the text of a question may have pages
 
 @dataclass(frozen=True)
 class Entry:
-    """What a codebook says about a column. What it does not say is empty.
+    """What a codebook says about a column. Attributes that it does not state are empty.
 
     Attributes:
-        name: of the column.
+        name: the name of the column.
         where: the place in the codebook, for errors.
         label: what the column is about.
-        type: of its values.
-        measure: nominal, ordinal or scale.
+        type: the type of its values.
+        measure: the measurement level: nominal, ordinal or scale.
         codes: the codes of its values and of its gaps, each with its label.
         is_closed: whether it can have no other values than these codes.
         missing: the codes and ranges that the codebook declares as missing.
@@ -34,11 +34,11 @@ class Entry:
         is_required: whether no cell may be empty.
         resolution: the step between values.
         digits: the digits of its values, if the codebook gives a width for it.
-        format: of dates in the data.
-        spelling: of false and true in the data.
+        format: the format of dates in the data.
+        spelling: the texts for false and true in the data.
         is_id: whether the codebook calls it an identifier.
         left_out: why the column cannot be used; empty if it can.
-        remarks: what the codebook says that a schema cannot.
+        remarks: what the codebook says and a schema cannot express.
         more: further keys of the column in a schema file.
     """
 
@@ -67,12 +67,12 @@ class Contents:
     """All that was read from a codebook.
 
     Attributes:
-        name: of the table.
+        name: the name of the table.
         entries: its columns, in order.
-        description: of the table.
+        description: the description of the table.
         constraints: rules that follow from routing, each with the columns that it names.
         person: the column with the id of a person, if the codebook names it.
-        ignore: columns that data files of this kind may have besides.
+        ignore: further columns that data files of this kind may have.
         table_keys: further keys of the table in a schema file, such as its separator.
     """
 
@@ -85,7 +85,7 @@ class Contents:
     table_keys: tuple[tuple[str, Any], ...] = ()
 
 
-def error(where: str, wrong: str, hint: str = "correct the codebook, or take this part out of it") -> SchemaError:
+def error(where: str, wrong: str, hint: str = "correct the codebook, or remove this part of it") -> SchemaError:
     """An error about a place in a codebook."""
     return SchemaError(f"{where} {wrong}", hint=hint)
 

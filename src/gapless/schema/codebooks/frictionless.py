@@ -47,7 +47,7 @@ def read_data_package(content: Any, path: Path, table: str | None) -> Contents |
     name = str(resource.get("name") or path.name.split(".")[0])
     where = f"resource {name!r} of {path.name}"
     if isinstance(resource["schema"], str):
-        hint = "pass the file of the Table Schema in place of the Data Package"
+        hint = "pass the file of this schema instead"
         raise error(where, f"names another file for its schema: {resource['schema']!r}", hint)
     schema = as_mapping(resource["schema"], f"the schema of {where}")
     return _contents(schema, resource, where, name)
@@ -103,13 +103,13 @@ def _entry(field: Mapping[str, Any], where: str, shared: Any, keys: list[str]) -
     description = as_string(field.get("description"), f"the description of {where}")
     if kind not in _TYPES and kind not in _UNUSED:
         raise error(where, f"has an unknown type {kind!r}", f"use one of: {', '.join(filter(None, _TYPES))}")
-    remarks = [f"its rule {key} is not taken" for key in ("pattern", "jsonSchema") if key in rules]
+    remarks = [f"its rule {key} is ignored" for key in ("pattern", "jsonSchema") if key in rules]
     format_, odd = _format(field.get("format"), kind)
     codes, ordered = _codes(field, rules, name, where)
     bounds = (rules.get("minimum"), rules.get("maximum"))
     for key, place in (("exclusiveMinimum", 0), ("exclusiveMaximum", 1)):
         if key in rules:
-            remarks.append(f"{key} {rules[key]} is taken as an end that is included")
+            remarks.append(f"{key} {rules[key]} is read as a bound that is itself allowed")
             bounds = (rules[key], bounds[1]) if place == 0 else (bounds[0], rules[key])
     if _TYPES.get(kind) in ("number", "integer"):
         for bound in bounds:
@@ -122,7 +122,7 @@ def _entry(field: Mapping[str, Any], where: str, shared: Any, keys: list[str]) -
         if kind in ("number", "integer") and field.get(key):
             more[named] = field[key]
     spelling = _spelling(field, where) if kind == "boolean" else None
-    unused = f"values of type {kind} are not read" if kind in _UNUSED and not codes else ""
+    unused = f"values of type {kind} cannot be used" if kind in _UNUSED and not codes else ""
     return Entry(
         name,
         where,

@@ -104,7 +104,7 @@ def _not_asked(entry: Entry, remark: str) -> Entry:
     empty = MissingCode("", "not-asked", "not shown by the branching logic")
     if entry.left_out:
         return entry
-    remarks = ["empty cells are taken as not asked, since it has branching logic; a real gap looks the same"]
+    remarks = ["empty cells are taken as not asked, because of its branching logic; other empty cells look the same"]
     remarks += [remark] if remark else []
     return replace(entry, missing=(*entry.missing, empty), is_required=True, remarks=(*entry.remarks, *remarks))
 

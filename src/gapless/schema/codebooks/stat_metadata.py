@@ -65,7 +65,7 @@ def _metadata(path: Path, catalog: str | Path | None) -> SimpleNamespace:
         import pyreadstat  # noqa: F401, PLC0415 an extra
     for file in (path, *([] if catalog is None else [Path(catalog)])):
         if not file.is_file():
-            raise ReadError(f"no file {file}", hint="check the path of the codebook")
+            raise ReadError(f"there is no file {file}", hint="check the path of the codebook")
     ending = path.suffix.lower()
     options: dict[str, Any] = {"metadataonly": True, "output_format": "polars"}
     options["disable_datetime_conversion"] = True  # a missing code of a date stays the number that it is

@@ -77,7 +77,8 @@ def test_a_draft_parses_and_fits_the_data_it_was_made_from(people, tmp_path):
 
 def test_a_draft_is_not_a_schema(people, tmp_path):
     with pytest.raises(
-        gl.errors.SchemaError, match="the facts of this schema were read from the data for 'code', 'age'"
+        gl.errors.SchemaError,
+        match="this schema has facts that are not confirmed: read from the data for 'code', 'age'",
     ):
         gl.read(
             people, gl.data.draft_schema(people), protect=gl.Rows(1), ledger=tmp_path / "l", budget=gl.Budget(1.0, 0)
@@ -132,7 +133,7 @@ def test_a_word_on_numbers_that_are_drafted_as_levels():
     assert kinds == {"educ": "ordinal", "scale": "integer", "flag": "categorical", "year": "categorical"}
     assert draft.remarks == {
         "educ": LEVELS_REMARK,
-        "year": "all its values are equal: add it to ignore, or write all that it can have",
+        "year": "it has only one value: add the column to ignore, or write all values that it can have",
     }
 
 
@@ -168,16 +169,16 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
     )
     draft = gl.data.draft_schema(frame)
     assert draft.remarks == {
-        "age": "999: taken for a gap",
-        "hours": "-8: taken for a gap",
-        "grade": f"{LEVELS_REMARK}; 9 looks like a code for a gap: missing = [9]?",
-        "count": "99: taken for a gap",
-        "one": "-1 looks like a code for a gap: missing = [-1]?",
-        "several": "-99, -9, 99: taken for a gap",
+        "age": "taken for gaps: 999",
+        "hours": "taken for gaps: -8",
+        "grade": f"{LEVELS_REMARK}; 9 looks like a code for a gap: if it is one, write missing = [9]",
+        "count": "taken for gaps: 99",
+        "one": "-1 looks like a code for a gap: if it is one, write missing = [-1]",
+        "several": "taken for gaps: -99, -9, 99",
     }
     assert draft.schema["age"].missing == (gl.MissingCode("999"),)
     assert draft.schema["several"].bounds == (0, 19)
-    assert "bounds = [20, 59] # read from the data; 999: taken for a gap" in " ".join(draft.to_toml().split())
+    assert "bounds = [20, 59] # read from the data; taken for gaps: 999" in " ".join(draft.to_toml().split())
     assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
 
 
@@ -191,7 +192,7 @@ def test_a_frequent_code_apart_from_other_numbers_gets_a_remark_also_if_they_are
             "end": [round(-9 + i * 0.04, 2) for i in range(400)] + [-9] * 40,
         }
     )
-    assert gl.data.draft_schema(frame).remarks == {"wage": "-9: in many rows, and may be a code for a gap"}
+    assert gl.data.draft_schema(frame).remarks == {"wage": "in many rows, so perhaps codes for gaps: -9"}
 
 
 def test_names_that_would_break_a_comment_do_not_break_the_file(tmp_path):

@@ -35,11 +35,11 @@ def rarely(word, cells, every=40):
 def test_eighty_items_with_codes_get_one_line_and_one_entry():
     items = {f"q{item:02}": RNG.choice([1, 2, -8, -9], 80, p=[0.4, 0.3, 0.1, 0.2]) for item in range(1, 81)}
     found = draft(**items)
-    assert found.lines() == ["look at q01..q80: -9, -8: taken for a gap"]
+    assert found.lines() == ["look at q01..q80: taken for gaps: -9, -8"]
     text = found.to_toml()
     assert text.count("[column.") == 1
     assert '[column."q01..q80"]' in text
-    assert text.count("taken for a gap") == 1
+    assert text.count("taken for gaps") == 1
     assert found.schema["q80"].levels == (1, 2)
     assert [code.code for code in found.schema["q80"].missing] == ["-9", "-8"]
 
@@ -82,13 +82,13 @@ def test_codes_among_a_few_answers(numbers, codes):
 def test_a_nine_is_a_code_if_several_columns_have_it():
     cells = [1, 2, 3, 9] * 10
     assert draft(a=cells, b=[0, 1, 2, 1] * 10).schema["a"].missing == ()
-    assert draft(a=cells, b=cells, c=[1, 2, 2, 9] * 10).lines() == ["look at a, b, c: 9: taken for a gap"]
+    assert draft(a=cells, b=cells, c=[1, 2, 2, 9] * 10).lines() == ["look at a, b, c: taken for gaps: 9"]
 
 
 def test_codes_within_the_range_of_other_numbers_get_a_line_if_they_are_frequent():
     age = RNG.integers(18, 91, N)
     assert draft(age=[99 if place % 9 == 0 else value for place, value in enumerate(age)]).remarks == {
-        "age": "99: in many rows, and may be a code for a gap"
+        "age": "in many rows, so perhaps codes for gaps: 99"
     }
     assert draft(age=np.minimum(RNG.normal(80, 9, N).round(), 100).astype(int)).remarks == {}
 
@@ -117,9 +117,9 @@ def test_rare_words_among_numbers_and_dates_are_gaps():
         "far": ("date", ("9999-12-31", "unknown")),
     }
     assert found.lines()[:3] == [
-        "look at lab, comma: n.b.: no number or date, taken for a gap",
-        "look at limit: <0.5: a limit, taken for a gap; write a number in the data instead",
-        "look at day: 0000-00-00: no number or date, taken for a gap",
+        "look at lab, comma: not numbers or dates, so taken for gaps: n.b.",
+        "look at limit: limits, taken for gaps: <0.5; write numbers in the data instead",
+        "look at day: not numbers or dates, so taken for gaps: 0000-00-00",
     ]
     assert found.schema["comma"].decimal == ","
 
@@ -169,10 +169,10 @@ def test_a_column_that_is_empty_by_a_rule_is_not_applicable_there():
         pregnant=[("yes", "no")[place % 2] if s == "F" and place % 7 else None for place, s in enumerate(SEX)],
     )
     assert found.lines() == [
-        "look at cause, death_age: empty exactly where died is 0: drafted as not applicable",
-        "look at job: empty exactly where age is below 15: drafted as not applicable",
+        "look at cause, death_age: empty exactly where died is 0, so taken as not applicable",
+        "look at job: empty exactly where age is below 15, so taken as not applicable",
         "look at pregnant: empty wherever sex is M, and in some other rows: write a code such as -1 into the data "
-        'where it does not apply, and declare it with kind = "not-applicable"',
+        'where the column does not apply, and declare this code with kind = "not-applicable"',
     ]
     for name in ("cause", "death_age", "job"):
         assert (found.schema[name].missing, found.schema[name].may_be_missing) == (NOT_APPLICABLE, False)
@@ -205,14 +205,16 @@ def test_gaps_that_are_not_by_a_rule_stay_gaps():
     found = draft(x=gaps, sex=SEX, age=AGE, region=REGION, few=[None] * (N - 5) + [1, 2, 3, 4, 5])
     assert found.schema["x"].may_be_missing
     share = f"{int(10 * (sum(gap is None for gap in gaps) / N)) * 10} % or more"
-    assert found.remarks["x"] == f"{share} of its cells are empty: if there is no value, say not-applicable"
+    assert (
+        found.remarks["x"] == f"{share} of its cells are empty: if there is no value behind them, write not-applicable"
+    )
     assert found.schema["few"].may_be_missing
 
 
 def test_a_column_of_one_value_gets_a_line():
     found = draft(country=["DE"] * N, sex=SEX)
     assert found.lines() == [
-        "look at country: all its values are equal: add it to ignore, or write all that it can have"
+        "look at country: it has only one value: add the column to ignore, or write all values that it can have"
     ]
 
 
@@ -243,9 +245,9 @@ def test_numeric_ids_are_left_out_or_named():
     )
     assert [*found.left_out] == ["number", "customer", "phone", "gap"]
     assert found.remarks == {
-        "panel": 'most of its numbers are in 4 rows each: if it is the id of persons, write person = "panel"',
-        "nearly": "nearly all its numbers differ: add it to ignore if it identifies anybody",
-        "income": "a different number in every row: add it to ignore if it identifies anybody",
+        "panel": 'most of its numbers occur in 4 rows each: if it is the id of persons, write person = "panel"',
+        "nearly": "nearly all its numbers differ: add the column to ignore if it identifies persons",
+        "income": "a different number in every row: add the column to ignore if it identifies persons",
     }
 
 

@@ -68,7 +68,7 @@ def test_branching_logic_becomes_rules_or_one_line(read):
         "t1.age < 30 and t1.smoker != '1' and t1.dose == t1.dose",
     ]
     assert len(rules_of(found.schema)) == 3
-    assert any("its branching logic is not a rule" in text for text in asked_of(found, "preg"))
+    assert any("its branching logic is not translated" in text for text in asked_of(found, "preg"))
 
 
 def test_a_rule_of_branching_forbids_values_and_not_empty_cells(read, tmp_path):
@@ -103,7 +103,7 @@ def test_a_rule_of_branching_forbids_values_and_not_empty_cells(read, tmp_path):
 def test_logic_is_translated_exactly_or_not_at_all(read, logic, rules):
     found = read(REDCAP + f'x,base,,text,X,,,integer,0,9,,"{logic}",\n')
     assert [rule.forbidden for rule in found.schema.constraints if "t1.x" in rule.forbidden] == rules
-    assert any("branching logic is not a rule" in text for text in asked_of(found, "x")) is not bool(rules)
+    assert any("branching logic is not translated" in text for text in asked_of(found, "x")) is not bool(rules)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_logic_is_translated_exactly_or_not_at_all(read, logic, rules):
         ('a,f,,radio,A,"1, Yes | 1, No",,,,,,,', "has two labels for the code '1' of column 'a': 'Yes' and 'No'"),
         ("a,f,,mystery,A,,,,,,,,", "has an unknown field type 'mystery'"),
         ("a,f,,text,A,,,integer,ten,,,,", "has the validation limit 'ten' of 'a'"),
-        ("a,f,,text,A,,,integer,10,1,,,", "has a lowest value 10 above the highest, 1, of 'a'"),
+        ("a,f,,text,A,,,integer,10,1,,,", "gives 'a' a lowest value, 10, above the highest, 1"),
         (",f,,text,A,,,integer,10,1,,,", "has no field name"),
     ],
 )
@@ -232,7 +232,7 @@ def test_eighty_alike_are_one_line_and_one_entry(read):
     rows = [row for n in range(1, 81) for row in (f"q{n:02d},1,Yes,,", ",2,No,,", ",-9,Refused,,")]
     found = read(codes(*rows))
     assert '[column."q01..q80"]' in found.to_toml()
-    assert "q01..q80: taken for gaps by their labels: -9 'Refused'" in found.asked
+    assert "q01..q80: labels show that these codes are gaps: -9 'Refused'" in found.asked
     assert len(found.asked) == 2
 
 
@@ -256,13 +256,13 @@ def test_nothing_is_released_before_proposals_are_confirmed(read, tmp_path):
     schema = read(codes("age,,,,integer")).schema
     frame = pl.DataFrame({"age": [3, 4]})
     budget = gl.Budget(epsilon=1, delta=1e-6)
-    with pytest.raises(SchemaError, match="proposed and not confirmed for 'age'"):
+    with pytest.raises(SchemaError, match="not confirmed: proposed for 'age'"):
         gl.read(frame, schema, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=budget)
 
 
 @pytest.mark.parametrize("name", ["c.pdf", "c", "c.sas7bcat"])
 def test_other_files_are_refused(read, name):
-    with pytest.raises(ReadError, match="is no codebook of a known kind"):
+    with pytest.raises(ReadError, match="is not a codebook of a known kind"):
         read("x", name)
 
 

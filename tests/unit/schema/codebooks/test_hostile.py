@@ -53,8 +53,8 @@ def test_document_types_and_entities_are_refused(tmp_path, head):
     [
         ("<codeBook>", "is not well-formed XML"),
         ("", "is not well-formed XML"),
-        ("<x/>", "is no DDI-Codebook: its root is <x>"),
-        ("<codeBook>" + "<a>" * 100_000, "more than 60 elements within each other"),
+        ("<x/>", "is not a DDI-Codebook: its root is <x>"),
+        ("<codeBook>" + "<a>" * 100_000, "elements that are nested more than 60 deep"),
         (DDI.replace("min", "low").replace('low="97"', 'min="x"'), "has the end 'x' of a range of 'age'"),
         (DDI.replace('name="sex"', 'name="age"'), "declares the column 'age', which variable 1 of d.xml"),
         (DDI.replace('name="sex"', ""), "variable 1 of d.xml has a column without a name"),
@@ -81,7 +81,7 @@ def test_a_malformed_ddi_codebook_is_refused_with_its_place(tmp_path, text, wron
         ({"fields": [{"name": "a", "type": "integer", "constraints": {"minimum": "x"}}]}, "has the bound 'x' of 'a'"),
         (
             {"fields": [{"name": "a", "type": "integer", "constraints": {"minimum": 9, "maximum": 1}}]},
-            "has a lowest value 9 above the highest, 1, of 'a'",
+            "gives 'a' a lowest value, 9, above the highest, 1",
         ),
         ({"fields": [{"name": "a", "categories": ["x"], "constraints": {"enum": ["y"]}}]}, "has the value 'y' in enum"),
         ({"resources": [{"name": "r", "schema": "http://example.org/s.json"}]}, "names another file for its schema"),
@@ -121,7 +121,7 @@ def test_a_million_levels_are_left_out_by_name(tmp_path):
     found = read_codebook(tmp_path / "c.csv")
     assert time.process_time() - begun < 20
     assert found.schema.names == ("smoker",)
-    assert any(line.startswith("icd: left out (ignore): it has 1,000,000 levels") for line in found.asked)
+    assert any(line.startswith("icd: left out (in ignore): it has 1,000,000 levels") for line in found.asked)
 
 
 def nasty_package(text):
