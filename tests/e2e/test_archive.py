@@ -191,7 +191,7 @@ def test_a_pure_release_of_persons_is_called_so(made):
     assert "believed" not in str(parts)
     assert "pure privacy losses" in parts["accounting"]["composition"]
     text = (made / "visits-archive" / "evaluation-checklist.md").read_text()
-    assert "one id only" in text
+    assert "only one id" in text
     assert "δ = 0: the guarantee is pure." in text
     assert "ε = 2, δ = 0." in text  # of a person who is replaced
     assert "Rényi" not in text

@@ -70,9 +70,9 @@ def schema_confirm(
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="Only list the columns that are not confirmed.")] = False,
 ) -> None:
-    """Mark columns as checked by you whose facts were proposed or read from the data, after listing them.
+    """Mark columns as checked whose facts were proposed or read from the data.
 
-    First compare their facts with a codebook or with common knowledge: --list only shows them.
+    Run it with --list first, and compare the listed facts with a codebook or with common knowledge.
     """
     from gapless.schema import Schema
     from gapless.schema.codebooks import needs_bounds
@@ -82,7 +82,7 @@ def schema_confirm(
     left = {column.name: column for column in known.unconfirmed}
     for name in columns or ():
         if name not in left:
-            wrong = f"{name!r} is not among the columns that are not confirmed"
+            wrong = f"{name!r} is confirmed already, or is not a column of the schema"
             raise SchemaError(wrong, hint=f"use {nearest(name, left)}" if left else "run the command without columns")
     chosen = [left[name] for name in columns] if columns else list(left.values())
     if not left:

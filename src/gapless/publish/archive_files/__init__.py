@@ -63,7 +63,7 @@ class Archive:
         else:
             lines.append(f"{ENTRY} is valid, at tier {self.tier} of 3.")
             if self.optional:
-                lines.append(f"Other fields without an answer: {', '.join(self.optional)}.")
+                lines.append(f"Fields without an answer that are not required: {', '.join(self.optional)}.")
         lines.append(
             f"{DATA_PACKAGE} and {DDI} refer to the files of the release: deposit the files of both folders together."
         )
