@@ -68,6 +68,7 @@ def _metadata(path: Path, catalog: str | Path | None) -> SimpleNamespace:
             raise ReadError(f"no file {file}", hint="check the path of the codebook")
     ending = path.suffix.lower()
     options: dict[str, Any] = {"metadataonly": True, "output_format": "polars"}
+    options["disable_datetime_conversion"] = True  # a missing code of a date stays the number that it is
     if ending in (".sav", ".zsav", ".dta", ".sas7bdat"):
         options["user_missing"] = True  # the missing codes of the header
     if catalog is not None and ending == ".sas7bdat":
