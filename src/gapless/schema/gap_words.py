@@ -15,7 +15,8 @@ _NOUN = r"(answer|response|reply|information|info|data|value)"
 _PATTERNS: tuple[tuple[MissingKind, str], ...] = (
     (
         "not-applicable",
-        r"inap\w*|n ?/? ?a p|(n ?/? ?a |item |question )?(is |was )?(not|non|in) ?applicable( .*)?|does not apply|doesnt apply|"
+        r"inap\w*|n ?/? ?a p|(n ?/? ?a |item |question )?(is |was )?(not|non|in) ?applicable( .*)?|"
+        r"does not apply|doesnt apply|"
         r"(legitimate|valid|logical) skip( .*)?|skip(ped)? (legitimately|by design)|nicht zutreffend|trifft nicht zu|"
         r"entfallt|sans objet|non applicable|no (aplica|procede|aplicable)",
     ),
