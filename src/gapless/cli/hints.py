@@ -12,24 +12,8 @@ from gapless.errors import Argument, Call, Hint
 
 # Options with the name of the Python argument.
 OPTIONS = frozenset(
-    [
-        "also",
-        "copies",
-        "cover",
-        "delta",
-        "encoding",
-        "engine",
-        "epsilon",
-        "ledger",
-        "limit",
-        "method",
-        "missing",
-        "neighbors",
-        "on",
-        "query",
-        "scheme",
-        "spend",
-    ]
+    "also copies cover delta encoding engine epsilon ledger limit"  # noqa: SIM905 a list of words reads better
+    " method missing neighbors on query scheme spend".split()
 )
 # The value of --missing for each Python object.
 TREATMENTS = {

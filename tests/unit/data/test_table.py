@@ -46,9 +46,9 @@ def test_codes_are_kept_small():
 
 def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(
-        gl.errors.ReadError, match=r"t\.xlsx has an unknown ending, .*\n  Try: end the name with one of: \.csv"
+        gl.errors.ReadError, match=r"t\.ods has an unknown ending, .*\n  Try: end the name with one of: \.csv"
     ):
-        TABLE.write(tmp_path / "t.xlsx")
+        TABLE.write(tmp_path / "t.ods")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -207,7 +207,8 @@ def _has_plain_rows(path: Path) -> bool:
 class _TransportRows:
     """The rows of a SAS transport file. All have one width, and nothing is between them.
 
-    The file ends with a whole record of 80 bytes: less than a record of spaces behind the last row is no row.
+    Version 8 of the format states their number. In others the file ends with a whole record of 80 bytes: less than a
+    record of spaces behind the last row is no row.
     """
 
     path: Path
@@ -220,14 +221,15 @@ class _TransportRows:
         width = sum(header.variable_storage_width.values())
         size = path.stat().st_size
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            announced = re.search(rb"HEADER RECORD\*{7}OBS(?:V8)? +HEADER RECORD!{7}", content)
+            announced = re.search(rb"HEADER RECORD\*{7}OBS(?:V8)? +HEADER RECORD!{7}(?: {0,20}(\d+))?", content)
             place = announced.start() + RECORD if announced else size
+            stated = int(announced[1] or 0) if announced and announced[0][20:25] == b"OBSV8" else 0
             if content.find(b"HEADER RECORD*******MEMB", place) >= 0:
                 hint = "export each table into a file of its own"
                 raise ReadError(f"{path} holds several tables, but only one can be read", hint=hint)
             end = max(place, size - RECORD + 1)
             end += len(content[end:size].rstrip(b" "))
-        return cls(path, place, width, -(-(end - place) // max(1, width)))
+        return cls(path, place, width, stated or -(-(end - place) // max(1, width)))
 
     def read_by(self, read: Callable[..., Any]) -> Callable[[int, int, Sequence[str]], dict[str, list[Any]]]:
         """A function that reads some rows with pyreadstat, from a file without the rows before them."""
