@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from gapless import __version__
 from gapless.cli import options
 from gapless.cli.check import print_check
+from gapless.cli.codebooks import schema_confirm, schema_from
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
@@ -167,6 +168,10 @@ def schema_draft(
         f"Wrote {output}. Lines marked 'read from the data' are private facts: take each from a codebook before a "
         "real release."
     )
+
+
+schema_app.command("from", epilog="Example: `gapless schema from survey.sav -o survey.toml`")(schema_from)
+schema_app.command("confirm", epilog="Example: `gapless schema confirm people.toml`")(schema_confirm)
 
 
 @app.command(epilog="Example: `gapless check people.csv --schema people.toml`")

@@ -212,15 +212,16 @@ class Schema:
         declared = (column for kept in self.columns for column in dict.fromkeys((file_column(kept), kept)))
         return tuple(column for column in declared if column.origin in UNCONFIRMED)
 
-    def confirmed(self) -> Schema:
-        """The same table with the facts of all columns as typed: the holder's statement that they were checked."""
+    def confirmed(self, names: Iterable[str] | None = None) -> Schema:
+        """The same table with the facts of these columns, or of all, as typed: the holder says they were checked."""
+        left = {column.name for column in self.unconfirmed}
+        chosen = left if names is None else left & set(names)
 
         def confirm(column: Column) -> Column:
-            found = difference_of(column)
-            if found is not None:
-                minuend = replace(found.minuend, origin="typed") if found.minuend in self.unconfirmed else found.minuend
+            if (found := difference_of(column)) and found.minuend.name in chosen:
+                minuend = replace(found.minuend, origin="typed")
                 column = replace(column, difference=replace(found, minuend=minuend))  # type: ignore[call-arg]
-            return replace(column, origin="typed") if column.origin in UNCONFIRMED else column
+            return replace(column, origin="typed") if column.name in chosen else column
 
         return replace(self, columns=tuple(map(confirm, self.columns)))
 
@@ -285,6 +286,31 @@ class Schema:
     def read(cls, path: str | Path) -> Schema:
         """Read a schema from a TOML file."""
         return cls.from_dict(toml.read(Path(path)))
+
+    @classmethod
+    def from_codebook(
+        cls,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        table: str | None = None,
+        catalog: str | Path | None = None,
+    ) -> Schema:
+        """The schema that follows from a codebook; no row of data is read.
+
+        Columns for which the codebook lacks a fact have a proposal, and `origin="proposed"`: nothing is released under
+        the schema before they are confirmed. `gapless schema from` also lists what is asked.
+
+        Args:
+            path: an SPSS, Stata or SAS file, a REDCap data dictionary, a Data Package, Table Schema, CSVW metadata,
+                DDI-Codebook, or a table of codes (CSV, XLSX).
+            name: of the table.
+            table: which table, if the codebook describes several.
+            catalog: the file .sas7bcat with the value labels of a SAS file.
+        """
+        from gapless.schema.codebooks import read_codebook  # noqa: PLC0415 it imports this module
+
+        return read_codebook(path, name=name, table=table, catalog=catalog).schema
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:

@@ -1,0 +1,153 @@
+"""The commands `gapless schema from` and `gapless schema confirm`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gapless.cli.terminal import console, notes
+from gapless.errors import SchemaError
+
+if TYPE_CHECKING:
+    from gapless.schema import Schema
+    from gapless.schema.columns import Column
+
+CodebookFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CODEBOOK",
+        help="SPSS (.sav, .por), Stata (.dta) or SAS (.sas7bdat, .xpt) file; REDCap data dictionary (.csv); Data "
+        "Package, Table Schema or CSVW (.json); DDI-Codebook (.xml); table of codes (.csv, .xlsx).",
+    ),
+]
+SchemaFile = Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file.")]
+
+
+def schema_from(
+    codebook: CodebookFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: print the schema.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the table; a ledger identifies it by this name.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Table, file or sheet to use, if the codebook describes several.")
+    ] = None,
+    catalog: Annotated[
+        Path | None, typer.Option(help="Value labels of a SAS file (.sas7bcat).", show_default=False)
+    ] = None,
+) -> None:
+    """Make a schema from a codebook. No row of data is read."""
+    from gapless.schema.codebooks import read_codebook
+
+    if output is not None and output.exists():
+        raise SchemaError(f"the schema must be a new file, but '{output}' exists", hint="pass -o and another name")
+    found = read_codebook(codebook, name=name, table=table, catalog=catalog)
+    if output is None:
+        print(found.to_toml())
+    else:
+        found.write(output)
+    if found.asked:
+        notes.print("The codebook does not say all that a schema needs. Look at each of these:")
+        for line in found.asked:
+            notes.print(f"  {line}")
+    if output is not None:
+        proposed = len(found.schema.unconfirmed)
+        columns = f"{len(found.schema.file_columns)} columns" if len(found.schema.file_columns) > 1 else "1 column"
+        rest = f", {proposed} of them with proposals. Then run `gapless schema confirm {output}`." if proposed else "."
+        notes.print(f"Wrote {output}: {columns}{rest}")
+
+
+def schema_confirm(
+    schema: SchemaFile,
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="[COLUMN]...", help="Columns to confirm. Default: all that are left.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Only list what is left.")] = False,
+) -> None:
+    """List columns whose facts were proposed or read from the data, and mark them as checked by you.
+
+    Run it after you compared the listed facts with a codebook, or with common knowledge.
+    """
+    from gapless.schema import Schema
+    from gapless.schema.codebooks import needs_bounds
+    from gapless.text import listing, nearest
+
+    known = Schema.read(schema)
+    left = {column.name: column for column in known.unconfirmed}
+    for name in columns or ():
+        if name not in left:
+            wrong = f"no column {name!r} is left to confirm"
+            raise SchemaError(wrong, hint=f"use {nearest(name, left)}" if left else "leave the columns out")
+    chosen = [left[name] for name in columns] if columns else list(left.values())
+    if not left:
+        console.print(f"Nothing is left to confirm in {schema}.")
+        return
+    for column in chosen:
+        console.print(f"{column.name}: {_facts(column)}")
+    if show:
+        return
+    lacking = [column.name for column in chosen if needs_bounds(column)]
+    ready = [column.name for column in chosen if column.name not in lacking]
+    if ready and sys.stdin.isatty():
+        typer.confirm(f"Did you check these facts of {len(ready)} columns?", abort=True)
+    if ready:
+        _write_confirmed(schema, known, ready)
+        console.print(f"Confirmed in {schema}: {listing(ready)}")
+    if lacking:
+        raise SchemaError(
+            f"the bounds are not known of {listing(map(repr, lacking))}",
+            hint=f"write the lowest and the highest possible value of each into {schema}, then run this command again",
+        )
+
+
+def _facts(column: Column) -> str:
+    """What a holder confirms about a column, on one line."""
+    from gapless.schema.codebooks import needs_bounds
+    from gapless.schema.columns_toml import column_keys
+    from gapless.text import shortened
+
+    keys = {key: value for key, value in column_keys(column).items() if key not in ("description", "labels")}
+    if needs_bounds(column):
+        keys["bounds"] = "NOT KNOWN"
+    origin = {"data": "read from the data", "proposed": "proposed"}[keys.pop("origin")]
+    return shortened(", ".join(f"{key} = {value}" for key, value in keys.items()), 300) + f" ({origin})"
+
+
+def _write_confirmed(path: Path, schema: Schema, names: list[str]) -> None:
+    """Mark columns as typed in the file; keep its comments if its lines can be edited one by one."""
+    from gapless.schema import Schema, toml
+
+    expected = schema.confirmed(names)
+    text = path.read_text(encoding="utf-8")
+    edited = _edited(text, set(names))
+    try:
+        is_same = Schema.from_toml(edited) == expected
+    except SchemaError:
+        is_same = False
+    toml.write(path, edited if is_same else expected.to_toml())
+
+
+def _edited(text: str, names: set[str]) -> str:
+    """The text with `origin = "typed"` in the sections of these columns, without the marks of a draft."""
+    import tomllib
+
+    from gapless.schema.columns_toml import run_of
+
+    lines, inside = [], False
+    for line in text.splitlines(keepends=True):
+        if line.lstrip().startswith("["):
+            try:
+                content = tomllib.loads(line)
+            except tomllib.TOMLDecodeError:
+                content = {}
+            section = next(iter(content.get("column", {})), "") if isinstance(content.get("column"), dict) else ""
+            inside = bool(section) and names >= set(run_of(section) or [section])
+        if inside:
+            line = re.sub(r"""^(\s*origin\s*=\s*)(["'])(?:data|proposed)\2""", r'\1"typed"', line)  # noqa: PLW2901
+            line = re.sub(r"\s*# (?:read from the data|as the data are written)[^\"']*$", "\n", line)  # noqa: PLW2901
+        lines.append(line)
+    return "".join(lines)

@@ -1,0 +1,83 @@
+"""Codebooks: what archives, surveys and registries publish about their tables, read as a schema. No row is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from gapless.errors import ReadError
+from gapless.files import MEGABYTE, read_limited
+from gapless.schema.codebooks.codebook import Codebook, Question, build, needs_bounds
+from gapless.schema.codebooks.entries import Contents
+from gapless.schema.codebooks.frictionless import read_data_package
+from gapless.schema.codebooks.json_codebooks import is_csvw, load_json
+from gapless.schema.schema import Schema
+from gapless.text import listing, shortened
+
+__all__ = ["Codebook", "Question", "needs_bounds", "read_codebook"]
+
+STAT_ENDINGS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+ENDINGS = (*STAT_ENDINGS, ".csv", ".tsv", ".xlsx", ".json", ".xml")
+MOST_BYTES = 128 * MEGABYTE
+
+
+def read_codebook(
+    path: str | Path, *, name: str | None = None, table: str | None = None, catalog: str | Path | None = None
+) -> Codebook:
+    """Read a codebook: the schema that follows from it, and the questions that it leaves open.
+
+    Args:
+        path: SPSS, Stata or SAS file, of which only the header is read; REDCap data dictionary (CSV); Data Package,
+            Table Schema or CSVW metadata (JSON); DDI-Codebook (XML); or a table of codes (CSV, XLSX).
+        name: of the table; by default that in the codebook, or the name of the file.
+        table: which table, if the codebook describes several.
+        catalog: the file .sas7bcat with the value labels of a SAS file.
+
+    Raises:
+        ReadError: The file cannot be read.
+        SchemaError: The codebook is malformed. The error names the place in it.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        wrong = f"{path} is no codebook of a known kind: its name must end with one of {listing(ENDINGS)}"
+        raise ReadError(wrong, hint="export the codebook in one of these forms, or write a table of codes as CSV")
+    if catalog is not None and ending not in (".sas7bdat", ".xpt"):
+        raise ReadError(f"a catalog belongs to a SAS file, but {path} is none", hint="leave the catalog out")
+    found = _read(path, ending, table, catalog)
+    if isinstance(found, Schema):  # an archive file of gapless: it has the whole schema
+        return Codebook(found, (), path.name)
+    return build(found if name is None else replace(found, name=name), path.name)
+
+
+def _read(path: Path, ending: str, table: str | None, catalog: str | Path | None) -> Contents | Schema:
+    if ending in STAT_ENDINGS:
+        from gapless.schema.codebooks.stat_metadata import read_stat_metadata  # noqa: PLC0415 an extra
+
+        return read_stat_metadata(path, catalog)
+    if ending in (".csv", ".tsv", ".xlsx"):
+        from gapless.schema.codebooks.code_tables import read_code_table  # noqa: PLC0415 polars is slow to import
+
+        return read_code_table(path, table)
+    content = read_bytes(path)
+    if ending == ".xml":
+        from gapless.schema.codebooks.ddi import read_ddi  # noqa: PLC0415 seldom used
+
+        return read_ddi(content, path, table)
+    parsed = load_json(content, path)
+    if is_csvw(parsed):
+        from gapless.schema.codebooks.csvw import read_csvw  # noqa: PLC0415 seldom used
+
+        return read_csvw(parsed, path, table)
+    return read_data_package(parsed, path, table)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a codebook."""
+    try:
+        return read_limited(path, MOST_BYTES)
+    except FileNotFoundError:
+        raise ReadError(f"no file {path}", hint="check the path of the codebook") from None
+    except OSError as error:
+        wrong = f"cannot read {path}: {shortened(str(error.strerror), 100)}"
+        raise ReadError(wrong, hint="check that the path names a file and that you may read it") from None

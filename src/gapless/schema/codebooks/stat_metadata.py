@@ -1,0 +1,133 @@
+"""The header of an SPSS, Stata or SAS file as a codebook. Its rows are not read."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from gapless.errors import ReadError, SchemaError, requires_extra
+from gapless.schema.codebooks.entries import Contents, Entry, EntryType, Measure, check_codes, short
+from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
+from gapless.text import shortened
+
+_DATE = re.compile(r"([AESJ]?DATE|MOYR|YYMMDD|MMDDYY|DDMMYY|MONYY|JULIAN|WORDDATE|DAY|B8601DA|E8601DA)", re.IGNORECASE)
+_DATETIME = re.compile(r"(DATETIME|YMDHMS|B8601DT|E8601DT|DATEAMPM)", re.IGNORECASE)
+_OTHER_TIME = re.compile(r"(D?TIME|MTIME|WKDAY|MONTH|QYR|WKYR|HHMM|TOD|WEEKDATE|WEEKDAY|QTR|YYQ)", re.IGNORECASE)
+_STATA_TIME = {"%td": "date", "%d": "date", "%tc": "datetime", "%tC": "datetime"}
+_WIDTH = re.compile(r"F?(\d+)(?:\.(\d*))?", re.IGNORECASE)
+_MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}
+_BEYOND = 1e300  # SPSS writes LOWEST and HIGHEST as the largest numbers there are
+
+
+def read_stat_metadata(path: Path, catalog: str | Path | None) -> Contents:
+    """The columns that the header of a file describes."""
+    metadata = _metadata(path, catalog)
+    kind = path.suffix.lower()
+    entries = tuple(_entry(metadata, name, kind) for name in metadata.column_names)
+    title = metadata.file_label or ""
+    name = metadata.table_name or path.name.split(".")[0]
+    return Contents(short(name) or "table", entries, description=short(title))
+
+
+def _metadata(path: Path, catalog: str | Path | None) -> Any:
+    """What the header says. The library prints and raises errors of many kinds for damaged files."""
+    with requires_extra("pyreadstat", "stat", ", or export the codebook as CSV"):
+        import pyreadstat  # noqa: PLC0415 an extra
+    for file in (path, *([] if catalog is None else [Path(catalog)])):
+        if not file.is_file():
+            raise ReadError(f"no file {file}", hint="check the path of the codebook")
+    readers: dict[str, Any] = {
+        ".sav": pyreadstat.read_sav,
+        ".zsav": pyreadstat.read_sav,
+        ".por": pyreadstat.read_por,
+        ".dta": pyreadstat.read_dta,
+        ".sas7bdat": pyreadstat.read_sas7bdat,
+        ".xpt": pyreadstat.read_xport,
+    }
+    options: dict[str, Any] = {"metadataonly": True, "output_format": "polars"}
+    if path.suffix.lower() in (".sav", ".zsav", ".dta", ".sas7bdat"):
+        options["user_missing"] = True  # the missing codes of the header
+    if catalog is not None and path.suffix.lower() == ".sas7bdat":
+        options["catalog_file"] = os.fspath(catalog)
+    try:
+        return readers[path.suffix.lower()](os.fspath(path), **options)[1]
+    except Exception as error:  # noqa: BLE001 whatever the library raises, the file cannot be read
+        what = shortened(" ".join(str(error).split()), 100)
+        hint = "check that the file is complete and of the kind that its name says, or save it again"
+        raise ReadError(f"cannot read the header of {path}: {what}", hint=hint) from None
+
+
+def _entry(metadata: Any, name: str, kind: str) -> Entry:
+    where = f"the header of column {shortened(name, 60)!r}"
+    is_text = metadata.readstat_variable_types.get(name) == "string"
+    form = metadata.original_variable_types.get(name) or ""
+    missing = _missing(metadata, name, where, is_text=is_text)
+    labels = metadata.variable_value_labels.get(name, {})
+    letters = {key for key in labels if not is_text and _is_letter(key)}
+    coded = [(f".{key}" if key in letters else key, label) for key, label in labels.items()]
+    codes = check_codes(((code, label) for code, label in coded if as_text(code)), name, where)
+    missing += tuple(MissingCode(f".{key}", "unknown", short(labels[key])) for key in sorted(letters))
+    type_, left_out = _type(form, kind, str(metadata.readstat_variable_types.get(name, "")), is_text=is_text)
+    width = _WIDTH.fullmatch(form)
+    digits = int(width[1]) if width and type_ == "integer" and len(width[1]) < 4 else None
+    return Entry(
+        name,
+        where,
+        label=metadata.column_names_to_labels.get(name) or "",
+        type=type_,
+        measure=_MEASURES.get(metadata.variable_measure.get(name, ""), ""),
+        codes=codes,
+        missing=missing,
+        digits=digits,
+        left_out="" if codes else left_out,
+    )
+
+
+def _is_letter(key: object) -> bool:
+    """Whether this is a missing value of Stata or SAS: .a to .z, .A to .Z, or ._ without its point."""
+    return isinstance(key, str) and re.fullmatch(r"[A-Za-z_]", key) is not None
+
+
+def _missing(metadata: Any, name: str, where: str, *, is_text: bool) -> tuple[MissingCode | MissingRange, ...]:
+    """The user-missing codes and ranges of an SPSS file."""
+    found: dict[Any, MissingCode | MissingRange] = {}
+    for span in metadata.missing_ranges.get(name, ()):
+        least, most = span["lo"], span["hi"]
+        if is_text or isinstance(least, str) or least == most:
+            if as_text(least):
+                found.setdefault(as_text(least), MissingCode(as_text(least)))
+            continue
+        ends = (-float("inf") if least < -_BEYOND else least, float("inf") if most > _BEYOND else most)
+        found.setdefault(ends, _range(*ends, where))
+    return tuple(found.values())
+
+
+def _range(least: float, most: float, where: str) -> MissingRange:
+    try:
+        return MissingRange(least, most)
+    except SchemaError as error:
+        raise SchemaError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def _type(form: str, kind: str, stored: str, *, is_text: bool) -> tuple[EntryType, str]:
+    """The type of a column by its format, and why it cannot be used if so."""
+    time = "times of day and similar units are not read: write them as numbers"
+    if is_text:
+        return "text", ""
+    if kind == ".dta":
+        base = re.sub(r"^%-?", "%", form)
+        stata: EntryType | None = next((value for key, value in _STATA_TIME.items() if base.startswith(key)), None)  # type: ignore[misc]
+        if stata is not None:
+            return stata, ""
+        return ("", time) if base.startswith("%t") else (("integer" if stored.startswith("int") else "number"), "")
+    word = re.sub(r"[\d.]+$", "", form)
+    if _DATETIME.fullmatch(word):
+        return "datetime", ""
+    if _DATE.fullmatch(word):
+        return "date", ""
+    if _OTHER_TIME.fullmatch(word):
+        return "", time
+    width = _WIDTH.fullmatch(form)
+    return ("integer" if width and width[2] in ("0", "", None) and width[1] else "number"), ""
