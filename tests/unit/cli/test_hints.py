@@ -25,7 +25,14 @@ from helpers.package_sources import sources
 QUESTIONS = (  # as questions are written
     *("count", "sum", "mean", "proportion", "variance", "median", "quantile", "ols", "rows_per_person"),
 )
-KEYS = ("may_be_missing", "rows_per_person", "per_person", "expected_rows")  # of a schema file
+KEYS = (
+    "may_be_missing",
+    "rows_per_person",
+    "per_person",
+    "expected_rows",
+    "header_row",
+    "escape_formulas",
+)  # of a schema file
 PACKAGES = (gl, gl.evaluate, gl.missing, gl.query, gl.synth, gl.weights)
 CLASSES = [
     name

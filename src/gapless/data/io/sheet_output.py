@@ -69,7 +69,7 @@ def check_sheet(schema: Schema) -> None:
     """Refuse a schema whose table does not fit into a sheet."""
     names = schema.file_names
     if len(names) > MOST_COLUMNS:
-        wrong = f"the table has {len(names):,} columns, but a sheet has at most {MOST_COLUMNS:,}"
+        wrong = f"a sheet has at most {MOST_COLUMNS:,} columns, and the table has {len(names):,}"
         raise SchemaError(wrong, hint=LEAVE_OUT)
     for column in schema.file_columns:
         for text in (column.name, *declared_texts(column)):

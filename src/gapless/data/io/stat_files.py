@@ -30,7 +30,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.errors import ReadError, requires_extra
+from gapless.errors import Argument, Hint, ReadError, requires_extra
 from gapless.schema import Schema
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.columns import Column
@@ -183,9 +183,9 @@ class StatFile:
         with self.path.open("rb"):  # a file that may not be read raises its error
             pass
         ending = ending_of(self.path)
-        hint = "export the file again, or export it as CSV"
+        hint = Hint("write the table to this format again") | Hint("write it as CSV")
         if ending != ".por":
-            hint = "pass the encoding of its texts if it is not the one that the file states; otherwise " + hint
+            hint = Hint("write the table again") | Hint("pass ", Argument("encoding"), " if its texts have another one")
         return ReadError(f"{self.path} is not a valid {_PROGRAMS[ending]} file, or is damaged", hint=hint)
 
 
@@ -225,7 +225,7 @@ class _TransportRows:
             place = announced.start() + RECORD if announced else size
             stated = int(announced[1] or 0) if announced and announced[0][20:25] == b"OBSV8" else 0
             if content.find(b"HEADER RECORD*******MEMB", place) >= 0:
-                hint = "export each table into a file of its own"
+                hint = "write each table to a separate file"
                 raise ReadError(f"{path} holds several tables, but only one can be read", hint=hint)
             end = max(place, size - RECORD + 1)
             end += len(content[end:size].rstrip(b" "))
@@ -247,26 +247,19 @@ class _TransportRows:
 
 
 class _Window(io.RawIOBase):
-    """A file without some bytes at one place, for a parser that seeks."""
+    """A file without some bytes at one place."""
 
     def __init__(self, file: BinaryIO, place: int, left_out: int) -> None:
         self._file, self._place, self._left_out, self._at = file, place, left_out, 0
 
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+    def seek(self, offset: int, origin: int = os.SEEK_SET) -> int:
+        """Move to a position from the start, from here or from the end."""
         size = os.fstat(self._file.fileno()).st_size - self._left_out
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: size}[whence]
-        return self._at
-
-    def tell(self) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: size}[origin]
         return self._at
 
     def read(self, size: int = -1) -> bytes:
+        """The next bytes; all that are left by default."""
         found = b""
         if self._at < self._place:
             self._file.seek(self._at)
