@@ -158,11 +158,11 @@ def read_sheet(path: Path, layout: SheetLayout = FIRST_SHEET) -> tuple[list[str]
     """
     frame = _all_cells(path, layout.sheet)
     has_value = frame.select(pl.any_horizontal(pl.all().str.strip_chars() != "").fill_null(False)).to_series()
-    if layout.header_row is not None and layout.header_row > frame.height:
-        wrong = f"{path} has no row {layout.header_row} in this sheet, but the schema says header_row"
-        raise ReadError(wrong, hint="write header_row = 1, or the number of the row that has the names")
     if not has_value.any():
         return [], frame
+    if layout.header_row is not None and not (layout.header_row <= frame.height and has_value[layout.header_row - 1]):
+        wrong = f"{path} has no names in row {layout.header_row} of this sheet, which is declared as header_row"
+        raise ReadError(wrong, hint="write header_row = 1, or the number of the row that has the names")
     place = int(has_value.arg_max() or 0) if layout.header_row is None else layout.header_row - 1
     header = [(name or "").strip() for name in frame.row(place)]
     first = place + 1 + layout.skip_rows

@@ -204,17 +204,18 @@ def _stored_numbers(column: Column, ending: str, storage: Storage, levels: tuple
             _refuse(column, ending, why, f"write a lower bound from {_FIRST_DAYS[ending]} on")
     labels: dict[float | str, str] = {}
     if isinstance(column, LevelColumn):
-        named = dict(column.labels)
-        if isinstance(column, Boolean) and not named:
-            named = {text: text for text in column.value_cells}
-        labels |= {level: named[text] for level, text in zip(levels, column.value_cells, strict=True) if text in named}
+        # A level without a label gets its own text, so that the file lists all levels.
+        labels |= {level: column.label_of(text) or text for level, text in zip(levels, column.value_cells, strict=True)}
     for gap in column.missing_codes:
         stored = _code(column, gap.code, ending, storage)
         if gap.label and stored is not None:
             labels[stored] = gap.label
-    if ending == ".dta" and (odd := [value for value in labels if isinstance(value, float) and value != int(value)]):
-        why = f"it labels the value {odd[0]:g}, but Stata labels whole numbers only"
-        _refuse(column, ending, why, "remove this label from the schema")
+    if ending == ".dta":  # Stata labels whole numbers only
+        odd = [value for value in labels if isinstance(value, float) and value != int(value)]
+        if any(labels[value] != as_text(value) for value in odd):
+            why = f"it labels the value {odd[0]:g}, but Stata labels whole numbers only"
+            _refuse(column, ending, why, "remove this label from the schema")
+        labels = {value: label for value, label in labels.items() if value not in odd}
     missing = _user_missing(column, storage, levels) if ending == ".sav" else ()
     return StoredColumn(column, storage, levels, states, _shortened(labels, ending), missing)
 
@@ -226,15 +227,14 @@ def _stored_texts(column: LevelColumn, ending: str, texts: list[str]) -> StoredC
         most = f"{_TEXT_BYTES[ending]:,}"
         why = f"it has a level of {longest:,} bytes, but texts of {_PROGRAMS[ending]} have at most {most}"
         _refuse(column, ending, why, "write shorter levels")
-    named = dict(column.labels)
-    labels: dict[float | str, str] = {
-        text: named[level] for text, level in zip(texts, column.value_cells, strict=True) if level in named
-    }
-    labels |= {gap.code: gap.label for gap in column.missing_codes if gap.label and gap.code}
     if ending == ".dta":
-        if labels:
+        if column.labels or any(gap.label for gap in column.missing_codes):
             _refuse(column, ending, "it labels texts, but Stata labels whole numbers only", "remove these labels")
         return StoredColumn(column, "text", tuple(texts), states)
+    labels: dict[float | str, str] = {
+        text: column.label_of(level) or text for text, level in zip(texts, column.value_cells, strict=True)
+    }
+    labels |= {gap.code: gap.label for gap in column.missing_codes if gap.label and gap.code}
     codes = [gap.code for gap in column.missing_codes if gap.code]
     if len(codes) > SPSS_CODES:
         why = f"it has {len(codes)} missing codes that are texts, but SPSS allows {SPSS_CODES}"
