@@ -6,14 +6,12 @@ import shutil
 import numpy as np
 import pyreadstat
 import pytest
-from typer.testing import CliRunner
 
 import gapless as gl
 from gapless import MissingCode
-from gapless.cli import app
 from gapless.publish.folder import digest_of
+from helpers import command_line
 
-RUNNER = CliRunner()
 ROWS = 300
 
 
@@ -28,15 +26,16 @@ def survey(refused):
     )
 
 
-def run(*words):
-    return RUNNER.invoke(app, [str(word) for word in words])
+@pytest.fixture
+def run(tmp_path):
+    return lambda *words: command_line.run(*words, cwd=tmp_path)
 
 
 @pytest.fixture(params=[".sav", ".dta", ".xlsx"])
 def data(request, tmp_path):
     schema = survey(".a" if request.param == ".dta" else -9)
     rng = np.random.default_rng(2)
-    codes = [rng.integers(0, column.extended_size - 1, ROWS) for column in schema.columns]
+    codes = [rng.choice([*range(c.size), c.code_of_gap("refused")], ROWS) for c in schema.columns]
     path = tmp_path / f"survey{request.param}"
     gl.Table(schema, codes, rows=ROWS).write(path)
     schema.write(tmp_path / "survey.toml")
@@ -46,17 +45,17 @@ def data(request, tmp_path):
 BUDGET = ("--epsilon", 5, "--delta", 1e-6)
 
 
-def test_a_release_has_the_files_that_the_scripts_of_analysts_read(data, tmp_path):
+def test_a_release_has_the_files_that_the_scripts_of_analysts_read(data, run, tmp_path):
     ending, folder = data.suffix, tmp_path / "release"
     made = run(
         "synth", data, "-s", tmp_path / "survey.toml", *BUDGET, "-o", folder, "--method", "independent",
         "--gaps", "as-observed", "--also", ending[1:],
     )  # fmt: skip
-    assert made.exit_code == 0, made.output
+    assert made.returncode == 0, made.stderr
     name = f"synthetic{ending}"
     assert name in json.loads((folder / "manifest.json").read_text())["sha256"]
     assert name in (folder / "README.txt").read_text()
-    assert run("verify", folder).exit_code == 0
+    assert run("verify", folder).returncode == 0
     schema = gl.Schema.read(folder / "schema.toml")
     rows = gl.Table.read(folder / name, schema)
     csv = gl.Table.read(folder / "synthetic.csv", schema)
@@ -65,11 +64,11 @@ def test_a_release_has_the_files_that_the_scripts_of_analysts_read(data, tmp_pat
     for copy in ("sample.sav", "sample.dta", "sample.xlsx"):
         drawn = run("sample", folder, "--rows", 7, "--seed", 1, "-o", tmp_path / copy)
         fits = (ending == ".dta") <= (copy != "sample.sav")  # SPSS has no letters as missing values
-        assert (drawn.exit_code == 0) == fits, drawn.output
+        assert (drawn.returncode == 0) == fits, drawn.stderr
         assert not fits or len(gl.Table.read(tmp_path / copy, schema)) == 7
 
 
-def test_a_file_of_other_rows_is_noticed(data, tmp_path):
+def test_a_file_of_other_rows_is_noticed(data, run, tmp_path):
     if data.suffix == ".dta":
         pytest.skip("one format for statistics is enough")
     folder = tmp_path / "release"
@@ -88,16 +87,16 @@ def test_a_file_of_other_rows_is_noticed(data, tmp_path):
     )
     name = f"synthetic{data.suffix}"
     (folder / name).write_bytes((folder / name).read_bytes() + b"\0")
-    assert f"{name} was changed" in run("verify", folder).output
+    assert f"{name} was changed" in run("verify", folder).stdout
     run("sample", folder, "--rows", 3, "-o", tmp_path / f"other{data.suffix}")
     shutil.copy(tmp_path / f"other{data.suffix}", folder / name)
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["sha256"][name] = digest_of(folder / name)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert f"{name} holds other rows than synthetic.csv" in run("verify", folder).output
+    assert f"{name} holds other rows than synthetic.csv" in run("verify", folder).stdout
 
 
-def test_what_a_format_cannot_hold_is_refused_before_a_charge(tmp_path):
+def test_what_a_format_cannot_hold_is_refused_before_a_charge(run, tmp_path):
     schema = survey("NA")
     rng = np.random.default_rng(2)
     codes = [rng.integers(0, column.extended_size, ROWS) for column in schema.columns]
@@ -106,27 +105,27 @@ def test_what_a_format_cannot_hold_is_refused_before_a_charge(tmp_path):
     refused = run(
         "synth", tmp_path / "survey.csv", "-s", tmp_path / "survey.toml", *BUDGET, "-o", tmp_path / "r", "--also", "sav"
     )
-    assert refused.exit_code != 0
-    assert "column 'age' does not fit into a .sav file: its code 'NA' (refused) is not a number" in refused.output
+    assert refused.returncode != 0
+    assert "column 'age' does not fit into a .sav file: its code 'NA' (refused) is not a number" in refused.stderr
     assert not (tmp_path / "survey.ledger").exists()
     assert not (tmp_path / "r").exists()
     unknown = run(
         "synth", tmp_path / "survey.csv", "-s", tmp_path / "survey.toml", *BUDGET, "-o", tmp_path / "r", "--also", "csv"
     )
-    assert "there is no format 'csv'" in unknown.output
-    assert "--also sav" in unknown.output
+    assert "there is no format 'csv'" in unknown.stderr
+    assert "--also sav" in unknown.stderr
 
 
-def test_all_commands_read_such_files(data, tmp_path):
+def test_all_commands_read_such_files(data, run, tmp_path):
     schema = tmp_path / "survey.toml"
     checked = run("check", data, "-s", schema)
-    assert f"{ROWS} rows" in checked.output
-    assert run("schema", "draft", data).exit_code == 0
-    assert run("evaluate", data, data, "-s", schema, "-o", tmp_path / "same.html").exit_code == 0
+    assert f"{ROWS} rows" in checked.stdout
+    assert run("schema", "draft", data).returncode == 0
+    assert run("evaluate", data, data, "-s", schema, "-o", tmp_path / "same.html").returncode == 0
     asked = run("ask", data, "-s", schema, *BUDGET, "--spend", "10%", "count() by vote")
-    assert asked.exit_code == 0, asked.output
+    assert asked.returncode == 0, asked.stderr
     made = run("fit", data, "-s", schema, "--spend", "20%", "-m", "independent", "-o", tmp_path / "survey.model")
-    assert made.exit_code == 0, made.output
+    assert made.returncode == 0, made.stderr
 
 
 def test_a_file_of_spss_is_its_own_codebook(tmp_path):
