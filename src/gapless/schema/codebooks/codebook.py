@@ -28,6 +28,7 @@ from gapless.schema.schema import Schema
 from gapless.text import plural, shortened, visible
 
 MOST_SINGLE_BINS = 20  # whole numbers with so few values get a bin for each
+MOST_CODES = MOST_LEVELS + 1_000  # of values and gaps
 LARGEST_RANGE = 100  # whole numbers of a missing range that are written as single codes among levels
 UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_WHOLE)
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
@@ -207,6 +208,8 @@ def _with_remarks(made: _Made | None, remarks: list[Question]) -> _Made | None:
 
 def _typed(entry: Entry) -> _Made | None:
     """The column by its type and its codes; None for text without levels."""
+    if len(entry.codes) > MOST_CODES:
+        raise _LeaveOutError(_too_many(len(entry.codes)))
     levels, missing, questions = _split_codes(entry)
     common: dict[str, Any] = {
         "may_be_missing": not entry.is_required or not all(gap.is_structural for gap in missing),
@@ -311,7 +314,7 @@ def _levels(
     questions: tuple[Question, ...],
 ) -> _Made:
     if len(levels) > MOST_LEVELS:
-        raise _LeaveOutError(f"it has {plural(len(levels), 'level')}, more than {MOST_LEVELS:,}: join levels to use it")
+        raise _LeaveOutError(_too_many(len(levels)))
     values: list[Any] = [code if is_text else as_number(float(code)) for code, _ in levels]
     if not is_text and [as_text(value) for value in values] != [code for code, _ in levels]:
         values = [code for code, _ in levels]  # such as 01
@@ -333,6 +336,10 @@ def _levels(
     kind = Ordinal if ordered else Categorical
     column = kind(entry.name, values, labels=labels, **common | {"missing": gaps})
     return _Made(column, questions)
+
+
+def _too_many(levels: int) -> str:
+    return f"it has {plural(levels, 'level')}, more than {MOST_LEVELS:,}: join levels to use it"
 
 
 def _numeric(

@@ -42,7 +42,7 @@ _BY_WORDS: tuple[tuple[str, float, float, str], ...] = (
     (r"(hours?|hrs|stunden) (per|a|each|of|pro) (day|tag|night|sleep)|hour of (the )?day", 0, 24, "hours per day"),
     (r"(minutes?|mins?) (per|a|each|pro) (day|tag)", 0, 1440, "minutes per day"),
     (r"days? (per|a|each|pro|of the) (week|woche)|day of week|weekday|wochentag", 0, 7, "days of a week"),
-    (r"(past|last|per|in) (30 days|month)|days (per|a) month", 0, 31, "days of a month"),
+    (r"days( .*)? (past|last|per|a|of the|in the) (30 days|month)", 0, 31, "days of a month"),
     (r"day of (the )?month|birth ?day", 1, 31, "a day of the month"),
     (r"(systolic|diastolic|blood pressure|sbp|dbp|bpsys|bpdia)", 20, 300, "a blood pressure in mmHg"),
     (r"(heart rate|pulse|herzfrequenz|puls|bpm)", 20, 250, "beats per minute"),

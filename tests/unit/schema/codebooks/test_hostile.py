@@ -1,0 +1,247 @@
+"""Codebooks that somebody wrote to do harm, or that are damaged: a clear error, or text that is escaped."""
+
+import json
+import random
+import time
+import tomllib
+
+import pytest
+
+import gapless as gl
+from gapless.errors import GaplessError, SchemaError
+from gapless.schema.codebooks import read_codebook
+from gapless.text import CONTROL
+from helpers.codebooks import DDI, EXAMPLES, TABLE_SCHEMA
+
+BOMB = '<!DOCTYPE codeBook [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>'
+EXTERNAL = '<!DOCTYPE codeBook SYSTEM "file:///etc/passwd">'
+NASTY = (
+    'a"b',
+    "a'b",
+    "a\nb",
+    "a]\n[table]\nname = 'x'",
+    "<script>alert(1)</script>",
+    "=cmd|' /C calc'!A0",
+    "\u202egnp.exe",
+    "\x1b[31mred\x07",
+    "a\u2028b",
+    "#comment",
+    "q01..q80",
+    "{{x}}",
+    "é\u0301",
+    "\\u0000",
+)
+
+
+def refused(tmp_path, text, name):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(GaplessError) as caught:
+        read_codebook(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("head", [BOMB, EXTERNAL, "<!DOCTYPE codeBook>"])
+def test_document_types_and_entities_are_refused(tmp_path, head):
+    text = DDI.replace('<?xml version="1.0"?>\n', f'<?xml version="1.0"?>\n{head}\n').replace("A survey", "&a;")
+    message = refused(tmp_path, text.replace("&a;", "&b;" if head == BOMB else "x"), "d.xml")
+    assert "line 2 of d.xml has a document type or an entity" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("<codeBook>", "is not well-formed XML"),
+        ("", "is not well-formed XML"),
+        ("<x/>", "is no DDI-Codebook: its root is <x>"),
+        ("<codeBook>" + "<a>" * 100_000, "more than 60 elements within each other"),
+        (DDI.replace("min", "low").replace('low="97"', 'min="x"'), "has the end 'x' of a range of 'age'"),
+        (DDI.replace('name="sex"', 'name="age"'), "declares the column 'age', which variable 1 of d.xml"),
+        (DDI.replace('name="sex"', ""), "variable 1 of d.xml has a column without a name"),
+        (DDI.replace("<catValu>2<", "<catValu>1<"), "has two labels for the code '1' of column 'sex'"),
+    ],
+)
+def test_a_malformed_ddi_codebook_is_refused_with_its_place(tmp_path, text, wrong):
+    assert wrong in refused(tmp_path, text, "d.xml")
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ([], "must be an object, but is a list"),
+        ({}, "resources of p.json must be a list, but is a null"),
+        ({"fields": {}}, "fields of p.json must be a list, but is a object"),
+        ({"fields": [1]}, "field 1 of p.json must be an object"),
+        ({"fields": [{"name": 3}]}, "the name of field 1 of p.json must be a text"),
+        ({"fields": [{"name": "a", "type": "blob"}]}, "field 1 of p.json has an unknown type 'blob'"),
+        (
+            {"fields": [{"name": "a"}, {"name": "a"}]},
+            "declares the column 'a', which field 1 of p.json declares as well",
+        ),
+        ({"fields": [{"name": "a", "type": "integer", "constraints": {"minimum": "x"}}]}, "has the bound 'x' of 'a'"),
+        (
+            {"fields": [{"name": "a", "type": "integer", "constraints": {"minimum": 9, "maximum": 1}}]},
+            "has a lowest value 9 above the highest, 1, of 'a'",
+        ),
+        ({"fields": [{"name": "a", "categories": ["x"], "constraints": {"enum": ["y"]}}]}, "has the value 'y' in enum"),
+        ({"resources": [{"name": "r", "schema": "http://example.org/s.json"}]}, "names another file for its schema"),
+        ({"fields": [{"name": "a", "type": "string"}]}, "describes no column that can be used"),
+    ],
+)
+def test_a_malformed_table_schema_is_refused_with_its_place(tmp_path, content, wrong):
+    assert wrong in refused(tmp_path, json.dumps(content), "p.json")
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"fields": 1e999}', "\xff", '"\ud800"', "null", "3"])
+def test_text_that_is_no_usable_json_is_refused(tmp_path, text):
+    refused(tmp_path, text, "p.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "c.csv is empty"),
+        ("a,b\n1,2\n", "the header of c.csv has no column called"),
+        ("column,code,label\n,1,Yes\n", "row 2 of c.csv names no column"),
+        ("column,code,label\na,1,Yes\nb,1,Yes\na,2,No\n", "row 4 of c.csv declares the column 'a' again"),
+        ("column,code,label\na,1,Yes\na,1,No\n", "has two labels for the code '1' of column 'a'"),
+        ("column,code,label,missing\na,1,Yes,perhaps\n", "row 2 of c.csv has an unknown kind of gap 'perhaps'"),
+        ("column,code,min\na,,x\n", "row 2 of c.csv has the bound 'x' of 'a'"),
+        ('column,code,label\n"' + "x" * 2_000_000 + '",1,Yes\n', "cannot be read: field larger than field limit"),
+    ],
+)
+def test_a_malformed_table_of_codes_is_refused_with_its_row(tmp_path, text, wrong):
+    assert wrong in refused(tmp_path, text, "c.csv")
+
+
+def test_a_million_levels_are_left_out_by_name(tmp_path):
+    rows = "".join(f",{code},x{code}\n" for code in range(1_000_000))
+    (tmp_path / "c.csv").write_text(f"column,code,label\nsmoker,0,No\n,1,Yes\nicd{rows}")
+    begun = time.process_time()
+    found = read_codebook(tmp_path / "c.csv")
+    assert time.process_time() - begun < 20
+    assert found.schema.names == ("smoker",)
+    assert any(line.startswith("icd: left out (ignore): it has 1,000,000 levels") for line in found.asked)
+
+
+def nasty_package(text):
+    fields = [
+        {
+            "name": f"x{text}",
+            "description": text,
+            "type": "string",
+            "categories": [{"value": "1", "label": text}, {"value": f"b{text}", "label": text[::-1]}],
+            "missingValues": [{"value": "-9", "label": text}],
+        },
+        {"name": f"n{text}", "title": text, "type": "number"},
+        {"name": f"t{text}", "type": "string", "format": text},
+    ]
+    return {"name": text, "resources": [{"name": text, "title": text, "schema": {"fields": fields}}]}
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_names_and_labels_are_escaped_in_the_schema_file_and_in_the_list(tmp_path, text):
+    (tmp_path / "p.json").write_text(json.dumps(nasty_package(text)))
+    found = read_codebook(tmp_path / "p.json")
+    written = found.to_toml()
+    assert gl.Schema.from_toml(written) == found.schema
+    assert set(tomllib.loads(written)) == {"table", "column"}
+    assert found.schema.columns[0].name == f"x{text}"
+    assert not CONTROL.search(written.replace("\n", ""))
+    assert not any(CONTROL.search(line) for line in found.asked)
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_names_in_errors_are_escaped(tmp_path, text):
+    message = refused(tmp_path, json.dumps({"fields": [{"name": text}, {"name": text}]}), "p.json")
+    assert not CONTROL.search(message.replace("\n  Try: ", ""))
+
+
+MUTANTS = 120
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_damaged_codebooks_raise_no_other_error(tmp_path, name):
+    """Cut, repeated, changed and swapped parts of valid codebooks either work or raise an error of this library."""
+    rng = random.Random(name)
+    text = EXAMPLES[name]
+    path = tmp_path / name
+    works = 0
+    for _ in range(MUTANTS):
+        path.write_text(_mutant(text, rng), encoding="utf-8", errors="surrogatepass")
+        try:
+            found = read_codebook(path)
+            assert gl.Schema.from_toml(found.to_toml()) == found.schema
+            works += 1
+        except GaplessError:
+            pass
+    assert works > 0
+
+
+def test_json_codebooks_with_values_of_other_types_raise_no_other_error(tmp_path):
+    rng = random.Random(5)
+    for example in (json.dumps(TABLE_SCHEMA), EXAMPLES["package.json"], EXAMPLES["csvw.json"]):
+        for _ in range(MUTANTS):
+            content = json.loads(example)
+            _spoil(content, rng)
+            (tmp_path / "p.json").write_text(json.dumps(content))
+            try:
+                found = read_codebook(tmp_path / "p.json")
+                assert gl.Schema.from_toml(found.to_toml()) == found.schema
+            except GaplessError:
+                pass
+
+
+PIECES = (
+    '"',
+    ",",
+    "\n",
+    "|",
+    "<",
+    ">",
+    "&",
+    "]]>",
+    "1e400",
+    "-9",
+    "nan",
+    "inf",
+    "\x00",
+    "\u202e",
+    "=",
+    "''",
+    "0",
+    ";",
+    "9" * 400,
+)
+
+
+def _mutant(text, rng):
+    for _ in range(rng.randint(1, 3)):
+        start = rng.randrange(len(text))
+        end = min(len(text), start + rng.randint(0, 30))
+        other = rng.randrange(len(text))
+        insert = rng.choice([*PIECES, text[other : other + rng.randint(1, 60)], ""])
+        text = text[:start] + insert + text[end:]
+    return text
+
+
+def _spoil(content, rng):
+    """Replace one value anywhere by one of another type."""
+    places = []
+
+    def walk(part):
+        for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+            places.append((part, key))
+            if isinstance(value, dict | list):
+                walk(value)
+
+    walk(content)
+    part, key = rng.choice(places)
+    part[key] = rng.choice([None, True, 3, -1.5, "", "x", [], {}, [None], {"a": 1}, 10**18, "1e999", ["", 3], "nan"])
+
+
+def test_a_contradictory_schema_error_names_the_place(tmp_path):
+    content = {"fields": [{"name": "a", "type": "boolean", "trueValues": ["x"], "falseValues": ["x"]}]}
+    (tmp_path / "p.json").write_text(json.dumps(content))
+    with pytest.raises(SchemaError, match=r"field 1 of p\.json: column 'a' has the spelling"):
+        read_codebook(tmp_path / "p.json")

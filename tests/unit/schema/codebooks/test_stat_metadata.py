@@ -1,0 +1,147 @@
+"""Headers of SPSS, Stata and SAS files: what is taken, and that no row is read."""
+
+import time
+
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.errors import ReadError
+from gapless.schema.codebooks import read_codebook
+from gapless.schema.gap_codes import MissingCode, MissingRange
+
+pyreadstat = pytest.importorskip("pyreadstat")
+
+FRAME = pl.DataFrame(
+    {
+        "patient_id": [1.0, 2.0],
+        "q1": [1.0, -9.0],
+        "mood": [3.0, 10.0],
+        "age": [33.0, 998.0],
+        "visits": [3.0, 4.0],
+        "school": [1.0, 2.0],
+        "town": ["Ulm", "Bonn"],
+        "sex": ["F", "M"],
+    }
+)
+FACTS = {
+    "column_labels": {"q1": "Do you smoke?", "age": "Age in years"},
+    "variable_value_labels": {
+        "q1": {1: "Yes", 2: "No", -9: "Refused", -8: "Don't know", -1: "Inap."},
+        "mood": {0: "Very bad", 10: "Very good"},
+        "age": {999: "Technical error"},
+        "school": {1: "None", 2: "Primary", 3: "Secondary"},
+        "sex": {"F": "Female", "M": "Male"},
+    },
+    "missing_ranges": {"q1": [-9, -8], "age": [{"lo": 997, "hi": 999}]},
+    "variable_measure": {"q1": "nominal", "mood": "scale", "age": "scale", "school": "ordinal"},
+    "variable_format": {"age": "F3.0", "visits": "F2.0"},
+}
+
+
+def write_sav(path, frame=FRAME, **facts):
+    pyreadstat.write_sav(frame, str(path), **(FACTS | facts))
+
+
+def test_the_header_of_an_spss_file(tmp_path):
+    write_sav(tmp_path / "s.sav", file_label="A survey")
+    found = read_codebook(tmp_path / "s.sav")
+    schema = found.schema
+    assert (schema.name, schema.description, schema.person, schema.ignore) == (
+        "s",
+        "A survey",
+        ("patient_id",),
+        ("town",),
+    )
+    smokes = schema["q1"]
+    assert (smokes.kind, smokes.levels, smokes.labels) == ("categorical", (1, 2), (("1", "Yes"), ("2", "No")))
+    kinds = {gap.code: gap.kind for gap in smokes.missing}
+    assert kinds == {"-9": "refused", "-8": "dont-know", "-1": "not-applicable"}
+    assert (schema["mood"].kind, schema["mood"].bounds) == ("integer", (0, 10))
+    assert schema["age"].bounds == (0, 120)
+    assert schema["age"].missing == (MissingCode("999", "technical", "Technical error"), MissingRange(997, 999))
+    assert schema["visits"].bounds == (0, 99)
+    assert schema["school"].kind == "ordinal"
+    assert schema["sex"].levels == ("F", "M")
+    assert [column.name for column in schema.unconfirmed] == ["mood", "age", "visits"]
+
+
+def big_frame(cell):
+    names = [f"q{number:03d}" for number in range(300)]
+    return pl.DataFrame({name: [cell] * 2000 for name in names}), names
+
+
+def test_no_row_is_read(tmp_path):
+    """The same header with other rows, or cut off after the header, gives the same schema."""
+    schemas = []
+    for cell in (1.0, -777.0):
+        frame, names = big_frame(cell)
+        facts = {"variable_value_labels": {name: {1: "Yes", 2: "No", 9: "Refused"} for name in names}}
+        pyreadstat.write_sav(frame, str(tmp_path / "big.sav"), **facts)
+        begun = time.perf_counter()
+        schemas.append(gl.Schema.from_codebook(tmp_path / "big.sav"))
+        assert time.perf_counter() - begun < 10
+    content = (tmp_path / "big.sav").read_bytes()
+    rows = 2000 * 300 * 8
+    assert len(content) > rows
+    (tmp_path / "big.sav").write_bytes(content[:-rows])
+    schemas.append(gl.Schema.from_codebook(tmp_path / "big.sav"))
+    (tmp_path / "big.sav").write_bytes(content[:-rows] + b"\xff\x00garbage" * 1000)
+    schemas.append(gl.Schema.from_codebook(tmp_path / "big.sav"))
+    assert schemas[0] == schemas[1] == schemas[2] == schemas[3]
+    assert len(schemas[0].columns) == 300
+    assert schemas[0]["q299"].levels == (1, 2)
+
+
+def test_stata_and_sas_headers(tmp_path):
+    frame = FRAME.select("q1", "age", "town")
+    facts = {"column_labels": FACTS["column_labels"]}
+    labels = {"q1": {1: "Yes", 2: "No", -9: "Refused"}}
+    pyreadstat.write_dta(frame, str(tmp_path / "s.dta"), variable_value_labels=labels, **facts)
+    stata = gl.Schema.from_codebook(tmp_path / "s.dta")
+    assert (stata["q1"].levels, stata["q1"].description, stata["age"].bounds) == ((1, 2), "Do you smoke?", (0, 120))
+    assert stata["q1"].missing == (MissingCode("-9", "refused", "Refused"),)
+    pyreadstat.write_xport(frame, str(tmp_path / "s.xpt"), **facts)
+    assert gl.Schema.from_codebook(tmp_path / "s.xpt")["age"].bounds == (0, 120)
+    pyreadstat.write_por(frame, str(tmp_path / "s.por"), **facts)
+    assert gl.Schema.from_codebook(tmp_path / "s.por")["AGE"].bounds == (0, 120)
+
+
+def test_letters_of_missing_values_are_codes_with_a_point(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"q": [1.0, 2.0, "a", "z"]})
+    labels = {"q": {1: "Yes", 2: "No", "a": "Refused"}}
+    pyreadstat.write_dta(
+        frame, str(tmp_path / "s.dta"), missing_user_values={"q": ["a", "z"]}, variable_value_labels=labels
+    )
+    (column,) = gl.Schema.from_codebook(tmp_path / "s.dta").columns
+    assert column.levels == (1, 2)
+    assert column.missing == (MissingCode(".a", "refused", "Refused"),)
+
+
+def test_dates_are_found_by_their_formats(tmp_path):
+    frame = pl.DataFrame({"day": [1.0], "moment": [1.0], "clock": [1.0], "n": [1.0]})
+    forms = {"day": "ADATE10", "moment": "DATETIME20", "clock": "TIME8"}
+    pyreadstat.write_sav(frame, str(tmp_path / "d.sav"), variable_format=forms)
+    schema = gl.Schema.from_codebook(tmp_path / "d.sav")
+    assert [(column.name, column.kind) for column in schema.columns] == [
+        ("day", "date"),
+        ("moment", "datetime"),
+        ("n", "number"),
+    ]
+    assert schema.ignore == ("clock",)
+
+
+def test_a_range_of_missing_codes_becomes_single_codes_among_levels(tmp_path):
+    ranges = {"q1": [{"lo": -9, "hi": -1}]}
+    write_sav(tmp_path / "s.sav", missing_ranges=ranges)
+    column = gl.Schema.from_codebook(tmp_path / "s.sav")["q1"]
+    assert {gap.code for gap in column.missing} == {str(number) for number in range(-9, 0)}
+
+
+@pytest.mark.parametrize("name", ["x.sav", "x.dta", "x.xpt", "x.sas7bdat", "x.por"])
+@pytest.mark.parametrize("content", [b"", b"garbage", b"$FL2" + b"\x00" * 300])
+def test_a_damaged_file_is_refused(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((ReadError, gl.errors.SchemaError)):
+        gl.Schema.from_codebook(tmp_path / name)
