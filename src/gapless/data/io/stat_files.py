@@ -208,7 +208,8 @@ class _TransportRows:
     """The rows of a SAS transport file. All have one width, and nothing is between them.
 
     Version 8 of the format states their number. In others the file ends with a whole record of 80 bytes: less than a
-    record of spaces behind the last row is no row.
+    record of spaces behind the last row is no row. So a row of nothing but spaces cannot be told from these if all
+    columns are texts, and one person's row would decide whether the rows before it count. Such a file is refused.
     """
 
     path: Path
@@ -223,13 +224,18 @@ class _TransportRows:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             announced = re.search(rb"HEADER RECORD\*{7}OBS(?:V8)? +HEADER RECORD!{7}(?: {0,20}(\d+))?", content)
             place = announced.start() + RECORD if announced else size
-            stated = int(announced[1] or 0) if announced and announced[0][20:25] == b"OBSV8" else 0
+            is_counted = announced is not None and b"OBSV8" in announced[0]
+            stated = int(announced[1] or 0) if announced is not None and is_counted else None
             if content.find(b"HEADER RECORD*******MEMB", place) >= 0:
                 hint = "write each table to a separate file"
                 raise ReadError(f"{path} holds several tables, but only one can be read", hint=hint)
+            narrow_texts = width < RECORD and set(header.readstat_variable_types.values()) == {"string"}
+            if stated is None and narrow_texts:
+                wrong = f"{path} has only columns of text, and its format does not say how many rows it has"
+                raise ReadError(wrong, hint="write the table in version 8 of the format, or as CSV")
             end = max(place, size - RECORD + 1)
             end += len(content[end:size].rstrip(b" "))
-        return cls(path, place, width, stated or -(-(end - place) // max(1, width)))
+        return cls(path, place, width, -(-(end - place) // max(1, width)) if stated is None else stated)
 
     def read_by(self, read: Callable[..., Any]) -> Callable[[int, int, Sequence[str]], dict[str, list[Any]]]:
         """A function that reads some rows with pyreadstat, from a file without the rows before them."""

@@ -47,6 +47,7 @@ def _metadata(path: Path, catalog: str | Path | None) -> Any:
         ".xpt": pyreadstat.read_xport,
     }
     options: dict[str, Any] = {"metadataonly": True, "output_format": "polars"}
+    options["disable_datetime_conversion"] = True  # a missing code of a date stays the number that it is
     if path.suffix.lower() in (".sav", ".zsav", ".dta", ".sas7bdat"):
         options["user_missing"] = True  # the missing codes of the header
     if catalog is not None and path.suffix.lower() == ".sas7bdat":

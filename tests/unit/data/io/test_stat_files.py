@@ -152,11 +152,22 @@ def test_letters_of_stata_and_sas_are_codes(tmp_path):
 
 def test_blank_rows_are_rows_and_padding_is_not(tmp_path):
     cells = ["", "x", "", "", "y", ""]
-    for version, kept in ((5, 5), (8, 6)):  # the older version does not say how many rows there are
-        pyreadstat.write_xport(pl.DataFrame({"t": cells}), tmp_path / "t.xpt", file_format_version=version)
+    frames = {
+        8: pl.DataFrame({"t": cells}),
+        5: pl.DataFrame({"t": cells, "n": [None] * 6}, schema_overrides={"n": pl.Float64}),
+    }
+    for version, frame in frames.items():
+        pyreadstat.write_xport(frame, tmp_path / "t.xpt", file_format_version=version)
         for size in (1, 2, 100):
             with mock.patch.object(stat_files, "CELLS", size):
-                assert [row[0] for row in rows(tmp_path / "t.xpt")] == cells[:kept]
+                assert [row[0] for row in rows(tmp_path / "t.xpt")] == cells
+
+
+def test_texts_alone_in_an_old_format_are_refused(tmp_path):
+    """One row more would decide whether the empty rows before it are rows."""
+    pyreadstat.write_xport(pl.DataFrame({"t": ["x", "", ""]}), tmp_path / "t.xpt", file_format_version=5)
+    with pytest.raises(gl.errors.ReadError, match="does not say how many rows it has"):
+        rows(tmp_path / "t.xpt")
 
 
 def test_a_file_of_several_tables_is_refused(tmp_path):
