@@ -28,7 +28,7 @@ def survey(refused):
 
 @pytest.fixture
 def run(tmp_path):
-    return lambda *words: command_line.run(*words, cwd=tmp_path)
+    return lambda *arguments: command_line.run(*arguments, cwd=tmp_path)
 
 
 @pytest.fixture(params=[".sav", ".dta", ".xlsx"])

@@ -22,7 +22,9 @@ def copies(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="One file with a column copy (.csv, .csv.gz, .tsv, .parquet), or a folder of files."
+            "--output",
+            "-o",
+            help="A file (.csv, .csv.gz, .tsv, .parquet, .sav, .dta, .xlsx) with a column copy, or a folder of files.",
         ),
     ],
     many: Many = 20,

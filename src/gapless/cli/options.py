@@ -95,7 +95,7 @@ Also = Annotated[
     ),
 ]
 Sheet = Annotated[
-    str | None, typer.Option(help="Name or number of the sheet of an .xlsx file.", show_default="the first one")
+    str | None, typer.Option(help="Name or number of the sheet of an Excel file.", show_default="the first one")
 ]
 HeaderRow = Annotated[
     int | None,

@@ -52,7 +52,7 @@ def book(tmp_path):
 
 
 @pytest.mark.parametrize("sheet", ["the data", 2])
-def test_the_schema_says_where_the_table_is(book, sheet):
+def test_the_schema_declares_where_the_table_is(book, sheet):
     schema = gl.Schema("t", COLUMNS, sheet=sheet, header_row=3, skip_rows=1)
     assert gl.Schema.from_toml(schema.to_toml()) == schema
     assert gl.Table.read(book, schema).to_polars().rows() == [(34, "F"), (71, "M")]

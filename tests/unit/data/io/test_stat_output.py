@@ -116,7 +116,7 @@ def test_a_dta_file_has_labels_formats_and_letters(tmp_path):
 
 
 @pytest.mark.parametrize("ending", [".sav", ".dta"])
-def test_no_file_says_at_which_time_of_day_it_was_made(tmp_path, ending):
+def test_no_file_states_at_which_time_of_day_it_was_made(tmp_path, ending):
     drawn(survey(ending)).write(tmp_path / f"t{ending}")
     read = {".sav": pyreadstat.read_sav, ".dta": pyreadstat.read_dta}[ending]
     made = read(tmp_path / f"t{ending}", metadataonly=True, output_format="dict")[1].creation_time
