@@ -11,7 +11,9 @@ import typer
 
 import gapless as gl
 from gapless.cli.app import app
+from helpers.codebooks import CODES, DDI, PACKAGE
 from helpers.read_and_release import read_and_release
+from helpers.workbooks import workbook
 
 ENDING = re.compile(r"(?<![\w~/])\.[a-z]+(?:\.gz)?\b")
 SCHEMA = """\
@@ -91,10 +93,29 @@ def folder(tmp_path_factory):
     return folder
 
 
+def write_codebook(folder, ending):
+    """A codebook of this kind, beside the rows; returns how its name ends."""
+    kind = f"-codebook{ending}"
+    path, frame = folder / f"people{kind}", pl.DataFrame({"age": [3.0]})
+    if ending.startswith(".sas"):
+        pytest.skip("no library writes such files")
+    if ending in (".sav", ".por", ".dta", ".xpt"):
+        pyreadstat = pytest.importorskip("pyreadstat")
+        write = {".sav": "sav", ".por": "por", ".dta": "dta", ".xpt": "xport"}[ending]
+        getattr(pyreadstat, f"write_{write}")(frame, str(path))
+    elif ending == ".xlsx":
+        workbook(path, [["column", "code", "label"], ["sex", "1", "Male"], ["sex", "2", "Female"]])
+    else:
+        text = {".csv": CODES, ".json": PACKAGE, ".xml": DDI}[ending]
+        path.write_text(text)
+    return kind
+
+
 READ, PAID = ("--schema", "people.toml"), ("--spend", "10%", *BUDGET)
 # How each is tried; an offer in the help of a command that is not here fails the test.
 TRIED = {
     (("schema", "draft"), "data"): lambda file, _: ("schema", "draft", file),
+    (("schema", "from"), "codebook"): lambda file, _: ("schema", "from", file),
     (("check",), "data"): lambda file, _: ("check", file, *READ),
     (("gap",), "data"): lambda file, new: ("gap", file, *READ, "-r", 0.2, "-o", f"{new}.csv"),
     (("synth",), "data"): lambda file, new: ("synth", file, *READ, *PAID, "-m", "independent", "-o", new),
@@ -120,6 +141,8 @@ def test_every_ending_that_the_help_offers_is_taken(names, parameter, ending, fo
     new = f"{made}{ending}" if parameter == "output" else made
     ledger = ("--ledger", f"{made}.ledger") if names[0] in ("synth", "fit", "ask", "weigh") else ()
     kind = ending if parameter == "data" else ".csv"
+    if parameter == "codebook":
+        kind = write_codebook(folder, ending)
     copied = shutil.copy(folder / f"people{kind}", folder / f"{made}-own{kind}").name  # a file has one ledger
     code, _, err = run_here(*TRIED[names, parameter](copied, new), *ledger)
     assert code == 0, err

@@ -53,9 +53,11 @@ PACKAGE = json.dumps({"name": "p", "resources": [{"name": "people", "path": "p.c
 
 DDI = """\
 <?xml version="1.0"?>
-<codeBook xmlns="ddi:codebook:2_5" version="2.5"><stdyDscr><citation><titlStmt><titl>A survey</titl></titlStmt></citation></stdyDscr>
+<codeBook xmlns="ddi:codebook:2_5" version="2.5">
+<stdyDscr><citation><titlStmt><titl>A survey</titl></titlStmt></citation></stdyDscr>
 <dataDscr>
-<var ID="V1" name="sex" intrvl="discrete" nature="nominal"><labl>Sex</labl><qstn><qstnLit>What is your sex?</qstnLit></qstn>
+<var ID="V1" name="sex" intrvl="discrete" nature="nominal"><labl>Sex</labl>
+<qstn><qstnLit>What is your sex?</qstnLit></qstn>
 <catgry><catValu>1</catValu><labl>Male</labl><catStat type="freq">17</catStat></catgry>
 <catgry><catValu>2</catValu><labl>Female</labl></catgry>
 <catgry missing="Y"><catValu>9</catValu><labl>Refused</labl></catgry></var>

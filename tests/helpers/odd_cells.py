@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gapless.data.engines.sql_encoding import FIRST, LAST, bin_starts
-from gapless.schema import Boolean, Categorical, Date, DateTime, Integer, MissingCode, Number, Ordinal
+from gapless.schema import Boolean, Categorical, Date, DateTime, Integer, MissingCode, MissingRange, Number, Ordinal
 
 GAPS: dict[str, Any] = {
     "may_be_missing": True,
@@ -43,6 +43,14 @@ NUMBERS = {
     "comma": Number("x", bounds=(0, 2000), decimal=",", thousands=".", **GAPS),
     "grouped": Integer("x", bounds=(0, 2000), thousands=" ", **GAPS),
     "apostrophe": Number("x", bounds=(0, 2000), thousands="'", outside="missing", may_be_missing=True),
+    "ranges": Number(
+        "x",
+        bounds=(0, 9),
+        bins=3,
+        may_be_missing=True,
+        missing=(MissingRange(-math.inf, -0.5, "refused"), MissingRange(99, 2000, "not-asked"), MissingCode("-9")),
+    ),
+    "whole, ranges": Integer("x", bounds=(0, 90), may_be_missing=True, missing=(MissingRange(97, math.inf),)),
 }
 DATES = {
     "days": Date(

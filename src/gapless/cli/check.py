@@ -41,7 +41,16 @@ def print_check(result: Check, schema: Schema) -> None:
         for sentence in hidden:
             console.print(f"  {sentence}")
         console.print(f"  Try: {HIDDEN_VALUES_HINT}")
+    _print_remarks(result)
     _print_warnings(result, schema)
+
+
+def _print_remarks(result: Check) -> None:
+    """Print how the file differs from what the schema leads one to expect."""
+    if result.remarks:
+        console.print("\nLook at these columns:\n")
+    for remark in result.remarks:
+        console.print(f"  {remark}")
 
 
 def _print_warnings(result: Check, schema: Schema) -> None:

@@ -20,8 +20,8 @@ CodebookFile = Annotated[
     Path,
     typer.Argument(
         metavar="CODEBOOK",
-        help="SPSS (.sav, .por), Stata (.dta) or SAS (.sas7bdat, .xpt) file; REDCap data dictionary (.csv); Data "
-        "Package, Table Schema or CSVW (.json); DDI-Codebook (.xml); table of codes (.csv, .xlsx).",
+        help="SPSS (.sav, .por), Stata (.dta) or SAS (.sas7bdat, .xpt) file; Data Package, Table Schema or CSVW "
+        "(.json); DDI-Codebook (.xml); REDCap data dictionary or table of codes (.csv, .xlsx).",
     ),
 ]
 SchemaFile = Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema file.")]
@@ -42,6 +42,7 @@ def schema_from(
 ) -> None:
     """Make a schema from a codebook. No row of data is read."""
     from gapless.schema.codebooks import read_codebook
+    from gapless.text import plural
 
     if output is not None and output.exists():
         raise SchemaError(f"the schema must be a new file, but '{output}' exists", hint="pass -o and another name")
@@ -56,7 +57,7 @@ def schema_from(
             notes.print(f"  {line}")
     if output is not None:
         proposed = len(found.schema.unconfirmed)
-        columns = f"{len(found.schema.file_columns)} columns" if len(found.schema.file_columns) > 1 else "1 column"
+        columns = plural(len(found.schema.file_columns), "column")
         rest = f", {proposed} of them with proposals. Then run `gapless schema confirm {output}`." if proposed else "."
         notes.print(f"Wrote {output}: {columns}{rest}")
 
@@ -74,7 +75,7 @@ def schema_confirm(
     """
     from gapless.schema import Schema
     from gapless.schema.codebooks import needs_bounds
-    from gapless.text import listing, nearest
+    from gapless.text import listing, nearest, plural
 
     known = Schema.read(schema)
     left = {column.name: column for column in known.unconfirmed}
@@ -93,7 +94,7 @@ def schema_confirm(
     lacking = [column.name for column in chosen if needs_bounds(column)]
     ready = [column.name for column in chosen if column.name not in lacking]
     if ready and sys.stdin.isatty():
-        typer.confirm(f"Did you check these facts of {len(ready)} columns?", abort=True)
+        typer.confirm(f"Did you check these facts of {plural(len(ready), 'column')}?", abort=True)
     if ready:
         _write_confirmed(schema, known, ready)
         console.print(f"Confirmed in {schema}: {listing(ready)}")
@@ -137,7 +138,7 @@ def _edited(text: str, names: set[str]) -> str:
 
     from gapless.schema.columns_toml import run_of
 
-    lines, inside = [], False
+    lines, is_chosen = [], False
     for line in text.splitlines(keepends=True):
         if line.lstrip().startswith("["):
             try:
@@ -145,8 +146,8 @@ def _edited(text: str, names: set[str]) -> str:
             except tomllib.TOMLDecodeError:
                 content = {}
             section = next(iter(content.get("column", {})), "") if isinstance(content.get("column"), dict) else ""
-            inside = bool(section) and names >= set(run_of(section) or [section])
-        if inside:
+            is_chosen = bool(section) and names >= set(run_of(section) or [section])
+        if is_chosen:
             line = re.sub(r"""^(\s*origin\s*=\s*)(["'])(?:data|proposed)\2""", r'\1"typed"', line)  # noqa: PLW2901
             line = re.sub(r"\s*# (?:read from the data|as the data are written)[^\"']*$", "\n", line)  # noqa: PLW2901
         lines.append(line)

@@ -21,6 +21,7 @@ from gapless.data.cutting import cut_schema
 from gapless.data.io.encode import Cells, DifferenceEncoder, check_names, classify, encoders
 from gapless.data.io.source import load_frame
 from gapless.errors import SchemaError
+from gapless.missing.file_remarks import FileRemark, file_remarks
 from gapless.missing.persons import RowsPerPerson, possible_ids, rows_per_person
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.numeric import BinnedColumn
@@ -155,6 +156,7 @@ class Check:
     broken: tuple[Violations, ...]  # the schema's constraints that rows break, and how many do
     unconfirmed: tuple[str, ...]  # columns whose facts were read from the data or guessed: nothing can be released
     persons: RowsPerPerson | None  # how many rows persons have, if the schema names their id
+    remarks: tuple[FileRemark, ...]  # what else differs from what the schema leads one to expect
     possible_ids: tuple[tuple[str, int], ...]  # if it promises one row per person: other ids, and how many they are
 
     @property
@@ -173,12 +175,14 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     check_names(frame.columns, schema)
     by_rules = cut_schema(schema, {}, 1)
     possible_cells(by_rules)  # refuses rules that cannot be parsed, or that no row can keep
-    checked, gaps, codes = [], [], []
+    checked, gaps, codes, cells_of = [], [], [], []
     used = encoders(schema)
     for column, of_file, encoder in zip(schema.columns, schema.file_columns, used, strict=True):
         series = frame[of_file.name]
-        fit, gap, code = _checked(of_file, series, classify(series, of_file))
+        cells = classify(series, of_file)
+        fit, gap, code = _checked(of_file, series, cells)
         checked.append(fit)
+        cells_of.append((of_file, series, gap, cells.outside))
         if isinstance(encoder, DifferenceEncoder):  # its minuend was checked, and is not modelled
             fit, gap, code = _checked(column, encoder.series(frame), encoder.cells(frame)[0])
             checked.append(fit)
@@ -195,11 +199,12 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     persons = None
     if schema.person:
         named = zip(schema.file_columns, gaps, strict=True)
-        cells = {of_file.name: without_gaps(frame[of_file.name], gap) for of_file, gap in named}
-        persons = rows_per_person(frame, schema.person, cells)
+        by_name = {of_file.name: without_gaps(frame[of_file.name], gap) for of_file, gap in named}
+        persons = rows_per_person(frame, schema.person, by_name)
     ids = () if schema.person or schema.rows_per_person != 1 else tuple(possible_ids(frame))
+    remarks = tuple(file_remarks(cells_of))
     unconfirmed = tuple(column.name for column in schema.unconfirmed)
-    return Check(frame.height, tuple(checked), found_gaps, broken, unconfirmed, persons, ids)
+    return Check(frame.height, tuple(checked), found_gaps, broken, unconfirmed, persons, remarks, ids)
 
 
 def without_gaps(series: pl.Series, gap: NDArray[np.bool_]) -> pl.Series:

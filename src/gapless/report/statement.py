@@ -27,6 +27,7 @@ from gapless.privacy.promise import BELIEVED, factor, pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.query import Count, Mean, Proportion
 from gapless.schema import Boolean, Column, Integer, MissingCode, MissingRange, Number, Schema
+from gapless.schema.columns import LevelColumn
 from gapless.schema.difference import difference_of
 from gapless.schema.schema import FILE_KEYS
 from gapless.synth.copies import Copies
@@ -221,7 +222,7 @@ def dictionary(schema: Schema) -> Iterator[str]:
     formulas = FormulaEscapes(schema)
     for column, of_file in zip(schema.columns, schema.file_columns, strict=True):
         yield from _heading(column)
-        cells = f"- cells: {', '.join(map(code, column.cells[: column.values_size]))}"
+        cells = f"- cells: {', '.join(_cell(column, name) for name in column.cells[: column.values_size])}"
         if (difference := difference_of(column)) is not None:
             yield f"- {code(str(difference))}: the files have {code(of_file.name)} in its place"
             yield from (cells, "", *_heading(of_file))
@@ -256,6 +257,12 @@ def _as_written(column: Column, formulas: FormulaEscapes) -> Iterator[str]:
     if column.may_be_missing:
         codes = ", ".join(_gap(gap) for gap in column.missing if gap.kind in column.gaps)
         yield f"- may be missing: {codes or 'an empty cell'}"
+
+
+def _cell(column: Column, name: str) -> str:
+    """A level or bin, with its label if it has one."""
+    label = column.label_of(name) if isinstance(column, LevelColumn) else ""
+    return f"{code(name)} ({markdown(label)})" if label else code(name)
 
 
 def _gap(gap: MissingCode | MissingRange) -> str:

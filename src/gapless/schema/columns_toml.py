@@ -7,7 +7,7 @@ all keys of that column. A column that is really called so has `literal = true` 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from itertools import groupby
 from typing import Any
@@ -19,7 +19,7 @@ from gapless.schema.columns import Boolean, Categorical, Column, Ordinal
 from gapless.schema.difference import difference_of
 from gapless.schema.gap_codes import MissingCode, MissingRange
 from gapless.schema.numeric import Integer, Number, NumericColumn
-from gapless.text import listing, nearest
+from gapless.text import listing, nearest, shortened, visible
 
 _CLASSES: tuple[type[Column], ...] = (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
 KINDS = {column.kind: column for column in _CLASSES}
@@ -27,6 +27,7 @@ _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "per_person", "descripti
 _RUN = re.compile(r"(?P<prefix>.*?)(?P<first>[0-9]+)\.\.(?P<again>.*?)(?P<last>[0-9]+)", re.DOTALL)
 MOST_IN_RUN = 10_000  # columns that one entry may declare
 LEAST_IN_RUN = 5  # columns alike from which on one entry is written for them
+MOST_NAMES = 8  # columns or runs that a line names
 _CODE_KEYS = ("code", "from", "to", "kind", "label")
 _CODE_HINT = 'write { code = "-8", kind = "refused" }, or { from = 97, to = 99, kind = "refused" }'
 
@@ -102,6 +103,17 @@ def write_columns(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping
         else:
             written |= {name: _as_literal(name, keys) for name, keys in alike}
     return written
+
+
+def name_runs(names: Iterable[str]) -> str:
+    """The names of columns in a line, those with consecutive numbers as a run.
+
+    >>> name_runs(["age", *(f"q{number:02d}" for number in range(1, 81))])
+    'age, q01..q80'
+    """
+    runs = write_columns({name: {} for name in names if name})
+    shown = [visible(shortened(name, 60)) for name in list(runs)[:MOST_NAMES]]
+    return ", ".join(shown) + (f" … ({len(runs) - MOST_NAMES} more)" if len(runs) > MOST_NAMES else "")
 
 
 def _run_key() -> Any:

@@ -41,7 +41,7 @@ def read_codebook(
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         wrong = f"{path} is no codebook of a known kind: its name must end with one of {listing(ENDINGS)}"
-        raise ReadError(wrong, hint="export the codebook in one of these forms, or write a table of codes as CSV")
+        raise ReadError(wrong, hint="save the codebook in one of these forms, or write a table of codes as CSV")
     if catalog is not None and ending not in (".sas7bdat", ".xpt"):
         raise ReadError(f"a catalog belongs to a SAS file, but {path} is none", hint="leave the catalog out")
     found = _read(path, ending, table, catalog)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gapless.errors import GaplessError, ReadError, SchemaError, requires_extra
+from gapless.files import MEGABYTE
 from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, number_of
 from gapless.schema.codebooks.json_codebooks import choose
 from gapless.schema.codebooks.redcap import is_redcap, read_redcap
@@ -16,6 +18,7 @@ from gapless.schema.gap_codes import GAP_KINDS, STRUCTURAL_KINDS, MissingCode, a
 from gapless.schema.gap_words import gap_kind
 from gapless.text import listing, shortened
 
+MOST_UNPACKED = 512 * MEGABYTE  # of a workbook
 MOST_CELL = 1 << 20  # characters: the choices of a question with 10,000 answers
 # The headers that name each part, in lower case.
 _HEADERS: dict[str, tuple[str, ...]] = {
@@ -63,6 +66,7 @@ _MEASURES = {
     "factor": "nominal",
     "scale": "scale",
 }
+_NO = ("no", "n", "false", "0", "valid")
 _YES = ("yes", "y", "true", "1", "x", "missing")
 
 
@@ -104,6 +108,7 @@ def _sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, list[str]]]:
         import fastexcel  # noqa: PLC0415 an extra
     content = read_bytes(path)
     try:
+        _check_unpacked(content, path)
         book = fastexcel.read_excel(content)
         place = 0 if sheet is None else choose(list(book.sheet_names), sheet, path.name)
         found = book.load_sheet(place, header_row=None, dtypes="string").to_polars()
@@ -114,6 +119,14 @@ def _sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, list[str]]]:
         raise ReadError(f"cannot read {path}: {what}", hint="save the codebook as .xlsx again, or as CSV") from None
     for number, cells in enumerate(found.iter_rows(), start=1):
         yield number, ["" if cell is None else str(cell).strip() for cell in cells]
+
+
+def _check_unpacked(content: bytes, path: Path) -> None:
+    """Refuse a workbook that was made to fill the memory."""
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        unpacked = sum(part.file_size for part in parts.infolist())
+    if unpacked > MOST_UNPACKED:
+        raise error(path.name, f"unpacks to {unpacked // MEGABYTE} MB", "save the codebook as CSV")
 
 
 def _plain(header: Sequence[str], rows: Iterator[tuple[int, list[str]]], path: Path) -> Contents:
@@ -167,14 +180,8 @@ def _entry(name: str, block: list[tuple[str, dict[str, str]]]) -> Entry:
             about = about or label
             continue
         pairs.append((code, label))
-        check_codes(pairs[-1:], name, place)
-        if (kind := row.get("kind", "").lower().replace(" ", "-").replace("'", "")) and kind not in (
-            "no",
-            "n",
-            "false",
-            "0",
-            "valid",
-        ):
+        kind = row.get("kind", "").lower().replace(" ", "-").replace("'", "")
+        if kind and kind not in _NO:
             if kind not in (*GAP_KINDS, *STRUCTURAL_KINDS, *_YES):
                 kinds = listing((*GAP_KINDS, *STRUCTURAL_KINDS))
                 raise error(place, f"has an unknown kind of gap {kind!r}", f"write yes, or one of: {kinds}")

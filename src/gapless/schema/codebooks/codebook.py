@@ -19,7 +19,7 @@ from gapless.schema.calendar import CalendarColumn, Date, DateTime
 from gapless.schema.codebooks.entries import Contents, Entry, as_number, error, number_of, short
 from gapless.schema.codebooks.proposals import looks_ordered, propose_bounds
 from gapless.schema.columns import MOST_LEVELS, Boolean, Categorical, Column, Ordinal
-from gapless.schema.columns_toml import run_of, write_columns
+from gapless.schema.columns_toml import MOST_NAMES, name_runs, run_of, write_columns
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
 from gapless.schema.gap_words import gap_kind, is_clearly_a_gap
 from gapless.schema.id_names import has_name_of_id, has_word_for_person
@@ -33,7 +33,6 @@ LARGEST_RANGE = 100  # whole numbers of a missing range that are written as sing
 UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_WHOLE)
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
 _NO_BOUNDS = "its bounds are not known: write the lowest and the highest possible value"
-MOST_NAMES = 8  # columns named in a line of the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Codebook:
         by_text: dict[str, list[str]] = {}
         for question in self.questions:
             by_text.setdefault(question.text, []).append(question.column)
-        return tuple(f"{_name_columns(names)}: {text}" for text, names in by_text.items())
+        return tuple(f"{name_runs(names) or 'the table'}: {text}" for text, names in by_text.items())
 
     def to_toml(self) -> str:
         """The schema as TOML, with a comment where something is asked."""
@@ -301,8 +300,8 @@ def _are_ends(entry: Entry, levels: list[tuple[str, str]]) -> bool:
 
 
 def _are_yes_and_no(levels: list[tuple[str, str]]) -> bool:
-    words = {label.strip().lower().partition(" ")[0].strip(",.;") for _, label in levels}
-    return bool(words & {"yes", "no", "ja", "nein", "oui", "non", "si", "sí", "male", "female", "true", "false"})
+    first = {label.strip().lower().partition(" ")[0].strip(",.;") for _, label in levels}
+    return bool(first & {"yes", "no", "ja", "nein", "oui", "non", "si", "sí", "male", "female", "true", "false"})
 
 
 def _levels(
@@ -462,14 +461,3 @@ def needs_bounds(column: Column) -> bool:
         return any(str(bound)[:10] in UNKNOWN_DATES for bound in column.bounds)
     ends = UNKNOWN_WHOLE if isinstance(column, Integer) else UNKNOWN_NUMBERS
     return isinstance(column, NumericColumn) and any(bound in ends for bound in column.bounds)
-
-
-def _name_columns(names: list[str]) -> str:
-    """The names of columns, with consecutive numbers as a run: q01..q80."""
-    different = [name for name in dict.fromkeys(names) if name]
-    if not different:
-        return "the table"
-    runs = [*write_columns({name: {} for name in different})]
-    shown = [visible(shortened(name, 60)) for name in runs[:MOST_NAMES]]
-    more = f" … ({len(runs) - MOST_NAMES} more)" if len(runs) > MOST_NAMES else ""
-    return ", ".join(shown) + more

@@ -34,8 +34,9 @@ _MEASURES: dict[str, Measure] = {
 def read_ddi(content: bytes, path: Path, table: str | None) -> Contents | Schema:
     """The variables of a file that a codebook describes."""
     root = parse_xml(content, path)
+    root = next(root.iter("codeBook"), root)  # a catalogue wraps it into an answer to a query
     if root.tag != "codeBook":
-        hint = "export the codebook as DDI-Codebook 2.5; DDI-Lifecycle is not read"
+        hint = "save the codebook as DDI-Codebook 2.5; DDI-Lifecycle is not read"
         raise SchemaError(f"{path.name} is no DDI-Codebook: its root is <{shortened(root.tag, 40)}>", hint=hint)
     for note in root.iterfind("dataDscr/notes"):
         if note.get("type") == SCHEMA_NOTE:

@@ -98,13 +98,13 @@ def check_codes(codes: Iterable[tuple[Any, Any]], name: str, where: str) -> tupl
     """
     found: dict[str, str] = {}
     for code, label in codes:
-        text, words = as_text(code), " ".join(str(label).split())
+        text, meaning = as_text(code), " ".join(str(label).split())
         if not text:
             raise error(where, f"has a code of column {name!r} without a text")
-        if found.setdefault(text, words) != words:
+        if found.setdefault(text, meaning) != meaning:
             wrong = (
                 f"has two labels for the code {shortened(text, 40)!r} of column {name!r}: "
-                f"{shortened(found[text], 40)!r} and {shortened(words, 40)!r}"
+                f"{shortened(found[text], 40)!r} and {shortened(meaning, 40)!r}"
             )
             raise error(where, wrong, "keep one of the two labels")
     return tuple(found.items())

@@ -9,7 +9,7 @@ from typing import Any
 from gapless.errors import SchemaError
 from gapless.files import parse_json
 from gapless.schema.codebooks.entries import error
-from gapless.text import listing, shortened
+from gapless.text import listing, plural, shortened
 
 
 def load_json(content: bytes, path: Path) -> Any:
@@ -66,7 +66,7 @@ def choose(names: list[str], table: str | None, where: str) -> int:
             raise error(where, f"has no table {table!r}", f"choose one of: {listing(names)}")
         return names.index(table)
     if len(names) != 1:
-        what = f"describes {len(names)} tables: {listing(names)}" if names else "describes no table"
+        what = f"describes {plural(len(names), 'table')}: {listing(names)}" if names else "describes no table"
         raise error(where, what, "name the table to use" if names else "pass a file that describes a table")
     return 0
 

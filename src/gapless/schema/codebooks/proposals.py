@@ -64,8 +64,8 @@ _BY_NAME: tuple[tuple[str, float, float, str], ...] = (
     (r"hour|stunde|heure|hora", 0, 23, "an hour of the day"),
     (r"minute", 0, 59, "a minute of the hour"),
 )
-_WORDS, _NAMES = (
-    tuple((re.compile(rf"\b(?:{words})\b"), Proposal((low, high), reason)) for words, low, high, reason in listed)
+_ANYWHERE, _IN_NAMES = (
+    tuple((re.compile(rf"\b(?:{pattern})\b"), Proposal((low, high), reason)) for pattern, low, high, reason in listed)
     for listed in (_BY_WORDS, _BY_NAME)
 )
 _SPAN = rf"{_NUMBER} ?(?:-|–|to|bis|and|und|\.\.) ?{_NUMBER}"
@@ -73,8 +73,8 @@ _SCALE = re.compile(rf"(?:scale|score|rating|rated?|skala|from|von|between|range
 _IN_BRACKETS = re.compile(rf"[(\[]\s*{_SPAN}\s*[)\]]")
 # Words of answers that have an order, from low to high or from high to low. Two of one list make an ordered scale.
 _ORDERED = tuple(
-    re.compile(rf"\b(?:{words})\b")
-    for words in (
+    re.compile(rf"\b(?:{pattern})\b")
+    for pattern in (
         r"(dis)?agree|zustimm\w*|stimme|d'accord|neither",
         r"(un|dis)?satisfied|zufrieden|unzufrieden",
         r"never|rarely|seldom|sometimes|often|always|usually|nie|selten|manchmal|oft|immer",
@@ -106,7 +106,7 @@ def propose_bounds(name: str, label: str, digits: int | None = None) -> Proposal
                 return Proposal(bounds, f"a scale from {bounds[0]} to {bounds[1]}")
     if "%" in label:
         return Proposal((0, 100), "a percentage")
-    for text, known in ((f"{spaced} | {stated}", _WORDS), (spaced, _NAMES)):
+    for text, known in ((f"{spaced} | {stated}", _ANYWHERE), (spaced, _IN_NAMES)):
         for pattern, proposal in known:
             if pattern.search(text):
                 return proposal

@@ -34,6 +34,7 @@ _FREE_TEXT = {
     "signature": "a signature",
     "sql": "choices from a query, which the dictionary does not list",
 }
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,1000}>")
 _NOT_DATA = ("descriptive",)
 _VALIDATION: dict[str, EntryType] = {
     "integer": "integer",
@@ -65,6 +66,7 @@ def read_redcap(header: Sequence[str], rows: Iterator[tuple[int, list[str]]], pa
         row = {part: cells[p] if p is not None and p < len(cells) else "" for part, p in places.items()}
         if not any(row.values()):
             continue
+        row["label"] = _without_markup(row["label"])
         where = f"row {number} of {path.name}"
         if not row["name"]:
             raise error(where, "has no field name", "write the name of the field, or remove the row")
@@ -164,10 +166,19 @@ def _choices(text: str, name: str, where: str) -> tuple[tuple[str, str], ...]:
         if not comma or not code.strip():
             wrong = f"has the choice {shortened(part, 40)!r} of {name!r}, which is not a code, a comma and a label"
             raise error(where, wrong, "write the choices like 1, Yes | 2, No")
-        pairs.append((code, label))
+        pairs.append((code, _without_markup(label)))
     if not pairs:
         raise error(where, f"has no choices for {name!r}", "write the choices like 1, Yes | 2, No")
     return check_codes(pairs, name, where)
+
+
+def _without_markup(text: str) -> str:
+    """A text of a form without its HTML tags.
+
+    >>> _without_markup('Region <div style="color:red">of the clinic</div>, if age < 5')
+    'Region of the clinic, if age < 5'
+    """
+    return " ".join(_TAG.sub("", text.replace("<br", " <br").replace("<div", " <div")).split())
 
 
 def _in_name(code: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from gapless.errors import ReadError, SchemaError, requires_extra
@@ -18,6 +22,30 @@ _OTHER_TIME = re.compile(r"(D?TIME|MTIME|WKDAY|MONTH|QYR|WKYR|HHMM|TOD|WEEKDATE|
 _STATA_TIME = {"%td": "date", "%d": "date", "%tc": "datetime", "%tC": "datetime"}
 _WIDTH = re.compile(r"F?(\d+)(?:\.(\d*))?", re.IGNORECASE)
 _MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}
+_READERS = {
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".por": "read_por",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
+_SECONDS = 600  # after which reading a header is given up
+_PROGRAM = """
+import json, sys
+import pyreadstat
+reader, path, options = json.loads(sys.argv[1])
+try:
+    found = getattr(pyreadstat, reader)(path, **options)[1]
+    fields = ("column_names", "column_names_to_labels", "file_label", "missing_ranges", "original_variable_types",
+              "readstat_variable_types", "table_name", "variable_measure")
+    content = {field: getattr(found, field) for field in fields}
+    content["labels"] = {name: list(pairs.items()) for name, pairs in found.variable_value_labels.items()}
+    text = json.dumps(content, default=str)
+except Exception as error:
+    text = json.dumps({"error": str(error)})
+print("\\n" + text)
+"""
 _BEYOND = 1e300  # SPSS writes LOWEST and HIGHEST as the largest numbers there are
 
 
@@ -31,33 +59,33 @@ def read_stat_metadata(path: Path, catalog: str | Path | None) -> Contents:
     return Contents(short(name) or "table", entries, description=short(title))
 
 
-def _metadata(path: Path, catalog: str | Path | None) -> Any:
-    """What the header says. The library prints and raises errors of many kinds for damaged files."""
+def _metadata(path: Path, catalog: str | Path | None) -> SimpleNamespace:
+    """What the header says, read by another process: a damaged file can crash the library that reads it."""
     with requires_extra("pyreadstat", "stat", ", or export the codebook as CSV"):
-        import pyreadstat  # noqa: PLC0415 an extra
+        import pyreadstat  # noqa: F401, PLC0415 an extra
     for file in (path, *([] if catalog is None else [Path(catalog)])):
         if not file.is_file():
             raise ReadError(f"no file {file}", hint="check the path of the codebook")
-    readers: dict[str, Any] = {
-        ".sav": pyreadstat.read_sav,
-        ".zsav": pyreadstat.read_sav,
-        ".por": pyreadstat.read_por,
-        ".dta": pyreadstat.read_dta,
-        ".sas7bdat": pyreadstat.read_sas7bdat,
-        ".xpt": pyreadstat.read_xport,
-    }
+    ending = path.suffix.lower()
     options: dict[str, Any] = {"metadataonly": True, "output_format": "polars"}
     options["disable_datetime_conversion"] = True  # a missing code of a date stays the number that it is
-    if path.suffix.lower() in (".sav", ".zsav", ".dta", ".sas7bdat"):
+    if ending in (".sav", ".zsav", ".dta", ".sas7bdat"):
         options["user_missing"] = True  # the missing codes of the header
-    if catalog is not None and path.suffix.lower() == ".sas7bdat":
-        options["catalog_file"] = os.fspath(catalog)
+    if catalog is not None and ending == ".sas7bdat":
+        options["catalog_file"] = os.fspath(Path(catalog).resolve())
+    asked = json.dumps([_READERS[ending], os.fspath(path.resolve()), options])
+    command = [sys.executable, "-P", "-c", _PROGRAM, asked]  # -P: no module is imported from the folder of the file
     try:
-        return readers[path.suffix.lower()](os.fspath(path), **options)[1]
-    except Exception as error:  # noqa: BLE001 whatever the library raises, the file cannot be read
-        what = shortened(" ".join(str(error).split()), 100)
+        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603 our own program
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.TimeoutExpired, IndexError, ValueError):
+        found = {"error": "the library that reads it stopped"}
+    if "error" in found:
+        what = shortened(" ".join(found["error"].split()), 100)
         hint = "check that the file is complete and of the kind that its name says, or save it again"
-        raise ReadError(f"cannot read the header of {path}: {what}", hint=hint) from None
+        raise ReadError(f"cannot read the header of {path}: {what}", hint=hint)
+    labels = {name: dict(map(tuple, pairs)) for name, pairs in found.pop("labels").items()}
+    return SimpleNamespace(**found, variable_value_labels=labels)
 
 
 def _entry(metadata: Any, name: str, kind: str) -> Entry:

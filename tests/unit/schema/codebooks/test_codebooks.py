@@ -277,3 +277,11 @@ def test_an_archive_file_of_gapless_has_the_whole_schema(read):
     package = {"resources": [], "gapless": {"schema": schema.to_toml()}}
     assert read(json.dumps(package), "p.json").schema == schema
     assert read(json.dumps(TABLE_SCHEMA), "people.json").schema.name == "people"
+
+
+def test_a_codebook_from_a_catalogue_and_markup_in_labels(read):
+    wrapped = DDI.replace('<?xml version="1.0"?>\n', "<OAI><record>") + "</record></OAI>"
+    assert read(wrapped, "d.xml").schema == read(DDI, "d.xml").schema
+    row = 'place,base,,radio,"PLACE <div style=""x:y"">of <b>care</b></div>","1, <i>Urban</i> | 2, Rural",,,,,,,\n'
+    column = read(REDCAP + row).schema["place"]
+    assert (column.description, column.labels) == ("PLACE of care", (("1", "Urban"), ("2", "Rural")))
