@@ -50,8 +50,8 @@ def read(
     """Read a sensitive table and seal it.
 
     Args:
-        data: a path (CSV, TSV, gzip, Parquet, Excel, SPSS, Stata, SAS), a pattern that names several files (`big/*.parquet`), or a pandas,
-            polars or Arrow table; the URL of a PostgreSQL database; a Spark DataFrame.
+        data: a path (CSV, TSV, gzip, Parquet, Excel, SPSS, Stata, SAS), a pattern that names several files
+            (`big/*.parquet`), or a pandas, polars or Arrow table; the URL of a PostgreSQL database; a Spark DataFrame.
         schema: the public description of the table.
         protect: the protected unit. `Persons("patient_id", at_most=3)` protects all rows of a person, and keeps at
             most 3 of them; `Rows(1)`, or the most rows that one person has, believes that number.
