@@ -8,6 +8,7 @@ speaks for bounds, the column gets the widest bounds there are, which `confirm` 
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -219,6 +220,8 @@ def _typed(entry: Entry) -> _Made | None:
     if any(isinstance(gap, MissingCode) and gap.code == "" and gap.is_structural for gap in missing):
         common["may_be_missing"] = not all(gap.is_structural for gap in missing)
     more = dict(entry.more)
+    if entry.type in ("boolean", "date", "datetime"):
+        common["missing"] = _single_codes(missing, set())
     if entry.type == "boolean":
         labels = {_truth(code, entry): label for code, label in levels if label}
         column: Column = Boolean(entry.name, spelling=entry.spelling, labels=labels, **common, **more)
@@ -319,15 +322,7 @@ def _levels(
         values = [code for code, _ in levels]  # such as 01
     labels = {as_text(value): short(label) for value, (_, label) in zip(values, levels, strict=True) if label}
     labels = {level: label for level, label in labels.items() if label != level}
-    gaps = common["missing"]
-    codes = {gap.code for gap in gaps if isinstance(gap, MissingCode)}
-    for gap in (gap for gap in gaps if isinstance(gap, MissingRange)):  # levels have no ranges
-        if gap.most - gap.least <= LARGEST_RANGE:
-            first, last = int(-(-gap.least // 1)), int(gap.most // 1)
-            within = [text for number in range(first, last + 1) if (text := str(number)) not in codes]
-            gaps += tuple(MissingCode(text, gap.kind, gap.label) for text in within if text not in labels)
-            codes.update(within)
-    gaps = tuple(gap for gap in gaps if isinstance(gap, MissingCode))
+    gaps = _single_codes(common["missing"], {as_text(value) for value in values})
     ordered = entry.measure == "ordinal"
     if not entry.measure and looks_ordered([label for _, label in levels]):
         ordered, common = True, common | {"origin": "proposed"}
@@ -335,6 +330,17 @@ def _levels(
     kind = Ordinal if ordered else Categorical
     column = kind(entry.name, values, labels=labels, **common | {"missing": gaps})
     return _Made(column, questions)
+
+
+def _single_codes(gaps: Iterable[MissingCode | MissingRange], levels: set[str]) -> tuple[MissingCode, ...]:
+    """Missing codes for a column that has no ranges: the whole numbers of a short range, as single codes."""
+    codes = {gap.code: gap for gap in gaps if isinstance(gap, MissingCode)}
+    for gap in gaps:
+        if isinstance(gap, MissingRange) and gap.most - gap.least <= LARGEST_RANGE:
+            for number in range(math.ceil(gap.least), math.floor(gap.most) + 1):
+                if str(number) not in levels:
+                    codes.setdefault(str(number), MissingCode(str(number), gap.kind, gap.label))
+    return tuple(codes.values())
 
 
 def _too_many(levels: int) -> str:
@@ -371,6 +377,7 @@ def _numeric(
         asked.append(Question(entry.name, f"bounds {_shown(bounds)} are proposed, without its missing codes", "bounds"))
     low, high = map(as_number, bounds)
     if low == high:
+        common["missing"] = _single_codes(common["missing"], {as_text(low)})
         return _Made(Categorical(entry.name, [low], **common), tuple(asked))
     whole = whole and isinstance(low, int) and isinstance(high, int)
     single = whole and high - low < MOST_SINGLE_BINS

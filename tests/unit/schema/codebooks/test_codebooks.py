@@ -272,10 +272,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path, name):
         read_codebook(tmp_path / name)
 
 
-def test_an_archive_file_of_gapless_has_the_whole_schema(read):
-    schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 120), edges=(0, 18, 120))])
-    package = {"resources": [], "gapless": {"schema": schema.to_toml()}}
-    assert read(json.dumps(package), "p.json").schema == schema
+def test_a_table_schema_alone_is_called_as_its_file(read):
     assert read(json.dumps(TABLE_SCHEMA), "people.json").schema.name == "people"
 
 
