@@ -143,15 +143,9 @@ def schema_draft(
     from gapless.data import draft_schema
     from gapless.data.io.draft import PERSON_REMARK
 
-    draft = draft_schema(
-        data,
-        name=name,
-        encoding=encoding,
-        sheet=int(sheet) if sheet is not None and sheet.isdecimal() else sheet,
-        header_row=header_row,
-        skip_rows=skip_rows,
-        max_levels=max_levels,
-    )
+    number = int(sheet) if sheet is not None and sheet.isdecimal() else sheet
+    place: dict[str, Any] = {"sheet": number, "header_row": header_row, "skip_rows": skip_rows}
+    draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels, **place)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column or 'the first column'}: {why}")
     for column in draft.schema.person:
