@@ -372,7 +372,7 @@ def _numeric(
             bounds, question = _guessed(entry, bounds, whole=whole)
             asked.append(question)
     bounds, moved = _fit_bounds(bounds, common["missing"], entry)
-    if moved and origin == "codebook":
+    if moved and not _are_unknown(bounds, whole=whole):
         origin = "proposed"
         asked.append(Question(entry.name, f"bounds {_shown(bounds)} are proposed, without its missing codes", "bounds"))
     low, high = map(as_number, bounds)
@@ -407,6 +407,11 @@ def _guessed(entry: Entry, stated: tuple[Any, Any], *, whole: bool) -> tuple[tup
     return (low, high), Question(entry.name, _NO_BOUNDS, "bounds")
 
 
+def _are_unknown(bounds: tuple[Any, Any], *, whole: bool) -> bool:
+    """Whether one of them is the widest there is."""
+    return any(bound in (UNKNOWN_WHOLE if whole else UNKNOWN_NUMBERS) for bound in bounds)
+
+
 def _shown(bounds: tuple[float, float]) -> str:
     return f"[{as_number(bounds[0])}, {as_number(bounds[1])}]"
 
@@ -423,7 +428,7 @@ def _fit_bounds(
     for least, most in sorted(spans, key=lambda span: -span[0]):
         if not (least <= high and low <= most):
             continue
-        if most < 0 or high - least > most - low:
+        if most <= 0 or high - least > most - low:
             low = float(most) + step
         else:
             high = float(least) - step
@@ -466,5 +471,5 @@ def needs_bounds(column: Column) -> bool:
         return False
     if isinstance(column, CalendarColumn):
         return any(str(bound)[:10] in UNKNOWN_DATES for bound in column.bounds)
-    ends = UNKNOWN_WHOLE if isinstance(column, Integer) else UNKNOWN_NUMBERS
-    return isinstance(column, NumericColumn) and any(bound in ends for bound in column.bounds)
+    is_number = isinstance(column, NumericColumn)
+    return is_number and _are_unknown(column.bounds, whole=isinstance(column, Integer))
