@@ -24,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 import polars as pl
+import pyreadstat
 import pytest
 
 import gapless as gl
@@ -39,8 +40,9 @@ TYPES = {"level": pl.Int64, "number": pl.Float64, "moment": pl.Date}
 READERS = [
     ("xlsx", "memory"),
     *itertools.product(("parquet", "typed parquet", "csv"), ("memory", "disk", "duckdb")),
-    *itertools.product(("csv.gz", "tsv"), ("memory", "disk")),
+    *itertools.product(("csv.gz", "tsv", "sav", "dta", "xpt"), ("memory", "disk")),
 ]
+WRITERS = {"sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta, "xpt": pyreadstat.write_xport}
 
 # ------------------------------------------------------------------ tables
 
@@ -95,6 +97,8 @@ def write(path, kind, rows):
     if kind.endswith("parquet"):
         with path.open("wb") as file:
             frame_of(kind, rows).write_parquet(file, row_group_size=5)
+    elif kind in WRITERS:
+        WRITERS[kind](frame_of(kind, rows), str(path))
     elif kind == "xlsx":
         workbook(path, [NAMES, *([cell or FORMATTED for cell in row] for row in rows)])
     else:

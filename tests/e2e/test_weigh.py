@@ -75,7 +75,7 @@ def test_wrong_options_are_refused_before_anything_is_spent(folder):
     before = (folder / "people.ledger").read_bytes()
     weigh = ("weigh", "people.csv", "out", "-s", "people.toml", "--spend", "30%", "-o")
     for output, message in [
-        ("w.xlsx", "unknown ending"),
+        ("w.pdf", "unknown ending"),
         ("people.csv", "people.csv exists"),
         ("no/w.csv", "write"),
     ]:

@@ -142,15 +142,9 @@ def schema_draft(
     """Draft a schema by LOOKING AT THE DATA. Every fact read from the data is marked."""
     from gapless.data import draft_schema
 
-    draft = draft_schema(
-        data,
-        name=name,
-        encoding=encoding,
-        sheet=int(sheet) if sheet is not None and sheet.isdecimal() else sheet,
-        header_row=header_row,
-        skip_rows=skip_rows,
-        max_levels=max_levels,
-    )
+    number = int(sheet) if sheet is not None and sheet.isdecimal() else sheet
+    place: dict[str, Any] = {"sheet": number, "header_row": header_row, "skip_rows": skip_rows}
+    draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels, **place)
     for line in draft.lines():
         notes.print(line)
     if output is None:

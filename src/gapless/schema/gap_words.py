@@ -15,9 +15,10 @@ _NOUN = r"(answer|response|reply|information|info|data|value)"
 _PATTERNS: tuple[tuple[MissingKind, str], ...] = (
     (
         "not-applicable",
-        r"inap\w*|n ?/? ?a p|(item |question )?(is |was )?(not|non|in) ?applicable( .*)?|does not apply|doesnt apply|"
+        r"inap\w*|n ?/? ?a p|(n ?/? ?a |item |question )?(is |was )?(not|non|in) ?applicable( .*)?|"
+        r"does not apply|doesnt apply|"
         r"(legitimate|valid|logical) skip( .*)?|skip(ped)? (legitimately|by design)|nicht zutreffend|trifft nicht zu|"
-        r"entfallt|sans objet|non applicable|no (aplica|procede|aplicable)|not relevant",
+        r"entfallt|sans objet|non applicable|no (aplica|procede|aplicable)",
     ),
     (
         "not-asked",
@@ -30,7 +31,8 @@ _PATTERNS: tuple[tuple[MissingKind, str], ...] = (
     ),
     (
         "refused",
-        r"(item |unit )?refus\w*( .*)?|declined?( .*)?|(prefer|preferred|choose|chose|wish|rather|"
+        r"(item |unit )?refus(ed|als?|es|e|ing)?( to (answer|say|respond|state|disclose)( .*)?)?|"
+        r"declined( to (answer|say|respond|state)( .*)?)?|(prefer|preferred|choose|chose|wish|"
         r"would rather) not( .*)?|"
         r"did not want to answer|item non ?response|(item )?non ?response|"
         r"no (answer|response|reply)( given)?|keine (angabe|antwort)|k ?a|verweigert|antwort verweigert|"
@@ -48,7 +50,7 @@ _PATTERNS: tuple[tuple[MissingKind, str], ...] = (
     (
         "technical",
         r"(technical|system|equipment|machine|instrument|device|recording|interviewer|coding|data ?entry|processing) "
-        r"(error|problem|failure|fault|missing|issue|malfunction)s?( .*)?|(error|invalid|corrupt\w*|unusable|"
+        r"(error|problem|failure|fault|issue|malfunction)s?( .*)?|(error|invalid|corrupt\w*|unusable|"
         r"illegible|unreadable|uncodable|"
         r"uncodeable|not codable|lost)( (value|data|answer|response|code|sample|record))?|not (recorded|processed|"
         r"coded)|"
@@ -69,7 +71,9 @@ _PATTERNS: tuple[tuple[MissingKind, str], ...] = (
 )
 _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 _LONGEST = 80  # characters; a longer label is a sentence about something else
-_LEVELS = frozenset({"filter", "error", "ns", "nr", "na", "ka", "k a", "blank", "lost", "lesbar", "invalid"})
+_LEVELS = frozenset(
+    {"filter", "error", "ns", "nr", "na", "ka", "k a", "blank", "lost", "lesbar", "invalid", "declined"}
+)
 
 
 def gap_kind(label: str) -> MissingKind | None:

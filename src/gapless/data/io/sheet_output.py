@@ -26,6 +26,7 @@ from gapless.schema.numeric import NumericColumn
 CellType: TypeAlias = Literal["number", "date", "datetime", "text"]
 
 SHEET_ENDINGS = (".xlsx",)
+ROWS = 1 << 14  # that are held as texts
 MOST_ROWS, MOST_COLUMNS, MOST_LETTERS = 1_048_576, 16_384, 32_767  # of a sheet, and of a cell
 LEAVE_OUT = "leave this format out"
 _ILLEGAL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
@@ -92,7 +93,7 @@ def write_workbook(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -
         with archive.open(place, "w", force_zip64=True) as sheet:
             sheet.write(f'{_XML}<worksheet xmlns="{_MAIN}"><sheetData>'.encode())
             row = 1
-            for frame in frames:
+            for frame in _slices(frames):
                 written = formulas.escape(frame)
                 if row == 1:
                     sheet.write(_row(row, [_text(name) for name in written.columns]).encode())
@@ -106,6 +107,12 @@ def write_workbook(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -
                 sheet.writelines(_row(row + n, cells).encode() for n, cells in enumerate(zip(*columns, strict=True), 1))
                 row += frame.height
             sheet.write(b"</sheetData></worksheet>")
+
+
+def _slices(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The same rows in smaller frames, at least one: their cells become texts before they are written."""
+    for frame in frames:
+        yield from frame.iter_slices(ROWS) if frame.height else [frame]
 
 
 def _type(column: Column) -> CellType:

@@ -8,6 +8,7 @@ suggests bounds, the column gets the widest possible bounds, which `confirm` ref
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -220,6 +221,8 @@ def _typed(entry: Entry) -> _Made | None:
     if any(isinstance(gap, MissingCode) and gap.code == "" and gap.is_structural for gap in missing):
         common["may_be_missing"] = not all(gap.is_structural for gap in missing)
     more = dict(entry.more)
+    if entry.type in ("boolean", "date", "datetime"):
+        common["missing"] = _single_codes(missing, set())
     if entry.type == "boolean":
         labels = {_truth(code, entry): label for code, label in levels if label}
         column: Column = Boolean(entry.name, spelling=entry.spelling, labels=labels, **common, **more)
@@ -320,15 +323,7 @@ def _levels(
         values = [code for code, _ in levels]  # such as 01
     labels = {as_text(value): short(label) for value, (_, label) in zip(values, levels, strict=True) if label}
     labels = {level: label for level, label in labels.items() if label != level}
-    gaps = common["missing"]
-    codes = {gap.code for gap in gaps if isinstance(gap, MissingCode)}
-    for gap in (gap for gap in gaps if isinstance(gap, MissingRange)):  # levels have no ranges
-        if gap.most - gap.least <= LARGEST_RANGE:
-            first, last = int(-(-gap.least // 1)), int(gap.most // 1)
-            within = [text for number in range(first, last + 1) if (text := str(number)) not in codes]
-            gaps += tuple(MissingCode(text, gap.kind, gap.label) for text in within if text not in labels)
-            codes.update(within)
-    gaps = tuple(gap for gap in gaps if isinstance(gap, MissingCode))
+    gaps = _single_codes(common["missing"], {as_text(value) for value in values})
     ordered = entry.measure == "ordinal"
     if not entry.measure and looks_ordered([label for _, label in levels]):
         ordered, common = True, common | {"origin": "proposed"}
@@ -336,6 +331,17 @@ def _levels(
     kind = Ordinal if ordered else Categorical
     column = kind(entry.name, values, labels=labels, **common | {"missing": gaps})
     return _Made(column, questions)
+
+
+def _single_codes(gaps: Iterable[MissingCode | MissingRange], levels: set[str]) -> tuple[MissingCode, ...]:
+    """Missing codes for a column that has no ranges: the whole numbers of a short range, as single codes."""
+    codes = {gap.code: gap for gap in gaps if isinstance(gap, MissingCode)}
+    for gap in gaps:
+        if isinstance(gap, MissingRange) and gap.most - gap.least <= LARGEST_RANGE:
+            for number in range(math.ceil(gap.least), math.floor(gap.most) + 1):
+                if str(number) not in levels:
+                    codes.setdefault(str(number), MissingCode(str(number), gap.kind, gap.label))
+    return tuple(codes.values())
 
 
 def _too_many(levels: int) -> str:
@@ -367,13 +373,14 @@ def _numeric(
             bounds, question = _guessed(entry, bounds, whole=whole)
             asked.append(question)
     bounds, moved = _fit_bounds(bounds, common["missing"], entry)
-    if moved and origin == "codebook":
+    if moved and not _are_unknown(bounds, whole=whole):
         origin = "proposed"
         asked.append(
             Question(entry.name, f"bounds {_shown(bounds)} are proposed: they leave out the missing codes", "bounds")
         )
     low, high = map(as_number, bounds)
     if low == high:
+        common["missing"] = _single_codes(common["missing"], {as_text(low)})
         return _Made(Categorical(entry.name, [low], **common), tuple(asked))
     whole = whole and isinstance(low, int) and isinstance(high, int)
     single = whole and high - low < MOST_SINGLE_BINS
@@ -403,6 +410,11 @@ def _guessed(entry: Entry, stated: tuple[Any, Any], *, whole: bool) -> tuple[tup
     return (low, high), Question(entry.name, _NO_BOUNDS, "bounds")
 
 
+def _are_unknown(bounds: tuple[Any, Any], *, whole: bool) -> bool:
+    """Whether one of them is the widest there is."""
+    return any(bound in (UNKNOWN_WHOLE if whole else UNKNOWN_NUMBERS) for bound in bounds)
+
+
 def _shown(bounds: tuple[float, float]) -> str:
     return f"[{as_number(bounds[0])}, {as_number(bounds[1])}]"
 
@@ -419,7 +431,7 @@ def _fit_bounds(
     for least, most in sorted(spans, key=lambda span: -span[0]):
         if not (least <= high and low <= most):
             continue
-        if most < 0 or high - least > most - low:
+        if most <= 0 or high - least > most - low:
             low = float(most) + step
         else:
             high = float(least) - step
@@ -462,5 +474,5 @@ def needs_bounds(column: Column) -> bool:
         return False
     if isinstance(column, CalendarColumn):
         return any(str(bound)[:10] in UNKNOWN_DATES for bound in column.bounds)
-    ends = UNKNOWN_WHOLE if isinstance(column, Integer) else UNKNOWN_NUMBERS
-    return isinstance(column, NumericColumn) and any(bound in ends for bound in column.bounds)
+    is_number = isinstance(column, NumericColumn)
+    return is_number and _are_unknown(column.bounds, whole=isinstance(column, Integer))

@@ -282,3 +282,11 @@ def test_a_codebook_from_a_catalogue_and_markup_in_labels(read):
     row = 'place,base,,radio,"PLACE <div style=""x:y"">of <b>care</b></div>","1, <i>Urban</i> | 2, Rural",,,,,,,\n'
     column = read(REDCAP + row).schema["place"]
     assert (column.description, column.labels) == ("PLACE of care", (("1", "Urban"), ("2", "Rural")))
+
+
+def test_a_missing_code_of_zero_leaves_unknown_bounds_unknown(read):
+    """Found by trial: bounds [-8, -1], between the codes -9 and 0, were proposed, and could be confirmed."""
+    fields = [{"name": name, "type": kind} for name, kind in (("income", "number"), ("visits", "integer"))]
+    columns = read(json.dumps({"fields": fields, "missingValues": ["-9", "0"]}), "t.json").schema.columns
+    assert [column.bounds[0] for column in columns] == [1, 1]
+    assert all(map(needs_bounds, columns))

@@ -122,7 +122,8 @@ def test_letters_of_missing_values_are_codes_with_a_point(tmp_path):
 def test_dates_are_found_by_their_formats(tmp_path):
     frame = pl.DataFrame({"day": [1.0], "moment": [1.0], "clock": [1.0], "n": [1.0]})
     forms = {"day": "ADATE10", "moment": "DATETIME20", "clock": "TIME8"}
-    pyreadstat.write_sav(frame, str(tmp_path / "d.sav"), variable_format=forms)
+    ranges = {"day": [{"lo": 97, "hi": 99}], "moment": [{"lo": -1e9, "hi": -1}]}
+    pyreadstat.write_sav(frame, str(tmp_path / "d.sav"), variable_format=forms, missing_ranges=ranges)
     schema = gl.Schema.from_codebook(tmp_path / "d.sav")
     assert [(column.name, column.kind) for column in schema.columns] == [
         ("day", "date"),
@@ -130,6 +131,8 @@ def test_dates_are_found_by_their_formats(tmp_path):
         ("n", "number"),
     ]
     assert schema.ignore == ("clock",)
+    assert [code.code for code in schema["day"].missing] == ["97", "98", "99"]  # dates have no ranges
+    assert schema["moment"].missing == ()
 
 
 def test_a_range_of_missing_codes_becomes_single_codes_among_levels(tmp_path):
