@@ -53,7 +53,7 @@ def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
     assert "this schema has facts that are not confirmed: proposed for 'born', 'bmi'" in err
     code, out, err = run_here("schema", "confirm", "study.toml")
     assert code == 2
-    assert "born: kind = date, bounds = NOT KNOWN" in out
+    assert 'born: kind = "date", bounds = NOT KNOWN' in out
     assert "Confirmed in study.toml: bmi" in out
     assert "bounds are not known for 'born'" in err
     text = (folder / "study.toml").read_text()

@@ -108,15 +108,17 @@ def schema_confirm(
 
 def _facts(column: Column) -> str:
     """What a holder confirms about a column, on one line."""
+    from gapless.schema import toml
     from gapless.schema.codebooks import needs_bounds
     from gapless.schema.columns_toml import column_keys
     from gapless.text import shortened
 
     keys = {key: value for key, value in column_keys(column).items() if key not in ("description", "labels")}
-    if needs_bounds(column):
-        keys["bounds"] = "NOT KNOWN"
     origin = {"data": "read from the data", "proposed": "proposed"}[keys.pop("origin")]
-    return shortened(", ".join(f"{key} = {value}" for key, value in keys.items()), 300) + f" ({origin})"
+    facts = {key: toml.written(value) for key, value in keys.items()}
+    if needs_bounds(column):
+        facts["bounds"] = "NOT KNOWN"
+    return shortened(", ".join(f"{key} = {value}" for key, value in facts.items()), 300) + f" ({origin})"
 
 
 def _write_confirmed(path: Path, schema: Schema, names: list[str]) -> None:

@@ -50,7 +50,7 @@ def dump(content: Mapping[str, Any], comments: Mapping[tuple[str, str, str], str
     for section, body in content.items():
         if isinstance(body, list):
             for item in body:
-                lines += [f"[[{section}]]", *(f"{key(field)} = {_value(v)}" for field, v in item.items()), ""]
+                lines += [f"[[{section}]]", *(f"{key(field)} = {written(v)}" for field, v in item.items()), ""]
             continue
         nested = all(isinstance(value, Mapping) for value in body.values())
         for name, keys in body.items() if nested else [("", body)]:
@@ -58,7 +58,7 @@ def dump(content: Mapping[str, Any], comments: Mapping[tuple[str, str, str], str
             for field, value in keys.items():
                 note = comments.get((section, name, field), "")
                 printable = "".join(letter if letter.isprintable() else " " for letter in note)
-                lines.append(f"{key(field)} = {_value(value)}" + (f"  # {printable}" if note else ""))
+                lines.append(f"{key(field)} = {written(value)}" + (f"  # {printable}" if note else ""))
             lines.append("")
     return "\n".join(lines)
 
@@ -77,7 +77,8 @@ def quoted(text: str) -> str:
     return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
-def _value(value: Any) -> str:
+def written(value: Any) -> str:
+    """A value as TOML, on one line."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -88,8 +89,8 @@ def _value(value: Any) -> str:
         case dt.date():
             return value.isoformat()
         case Mapping():
-            return "{ " + ", ".join(f"{key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+            return "{ " + ", ".join(f"{key(k)} = {written(v)}" for k, v in value.items()) + " }"
         case list() | tuple():
-            return "[" + ", ".join(_value(item) for item in value) + "]"
+            return "[" + ", ".join(written(item) for item in value) + "]"
         case _:
             return quoted(str(value))

@@ -104,7 +104,7 @@ class Draft:
     def _proposed(self) -> str:
         rules = (toml.dump({"constraint": [{"not": rule}]}) for rule in self.constraints)
         lines = [f"# {line}" for rule in rules for line in rule.splitlines() if line]
-        return "\n".join([_PROPOSED, *lines, ""]) if lines else ""
+        return "\n".join(["", _PROPOSED, *lines, ""]) if lines else ""
 
     def write(self, path: str | Path) -> None:
         """Write the marked TOML file."""

@@ -164,7 +164,10 @@ def _places(header: Sequence[str], path: Path) -> dict[str, int]:
             places.setdefault(part, place)
     lacking = [part for part in ("column", "code") if part not in places]
     if "column" in lacking or (lacking and not {"type", "low", "high"} & set(places)):
-        hint = "name its columns column, code and label; description, missing, type, min and max are optional"
+        hint = (
+            "name its columns column, code and label; description, missing, type, min and max are optional; "
+            "for a file of data run `gapless schema draft`"
+        )
         raise error(f"the header of {path.name}", f"has no column called {listing(lacking)}", hint)
     return places
 
