@@ -159,3 +159,29 @@ def test_no_module_beside_the_file_is_run(tmp_path, monkeypatch):
     (tmp_path / "pyreadstat.py").write_text("raise RuntimeError")
     monkeypatch.chdir(tmp_path)
     assert gl.Schema.from_codebook("s.sav")["q1"].levels == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("ending", "form", "kind"),
+    [
+        ("dta", "%tm", "date"),
+        ("dta", "%tq", None),
+        ("sav", "QYR6", "date"),
+        ("sav", "TIME8", None),
+        ("xpt", "WEEKDATE29", "date"),
+        ("xpt", "MONNAME3", None),
+        ("xpt", "DAY2", None),
+        ("xpt", "DATETIME19", "datetime"),
+    ],
+)
+def test_the_schema_takes_the_dates_that_its_rows_are_read_as(tmp_path, ending, form, kind):
+    write = {"dta": pyreadstat.write_dta, "sav": pyreadstat.write_sav, "xpt": pyreadstat.write_xport}[ending]
+    frame = pl.DataFrame({"n": [1.0, 2.0], "when": [630.0, 631.0]})
+    write(frame, str(tmp_path / f"d.{ending}"), variable_format={"when": form})
+    found = read_codebook(tmp_path / f"d.{ending}")
+    if kind is None:
+        assert found.schema.ignore == ("when",)
+        assert any("declare it as a number" in line for line in found.asked)
+        return
+    assert found.schema["when"].kind == kind
+    assert gl.Table.read(str(tmp_path / f"d.{ending}"), found.schema)["when"].null_count() == 0
