@@ -37,7 +37,7 @@ def schema_from(
         str | None, typer.Option(help="Table, file or sheet to use, if the codebook describes several.")
     ] = None,
     catalog: Annotated[
-        Path | None, typer.Option(help="Value labels of a SAS file (.sas7bcat).", show_default=False)
+        Path | None, typer.Option(help="Value labels of a .sas7bdat file (.sas7bcat).", show_default=False)
     ] = None,
 ) -> None:
     """Make a schema from a codebook. No row of data is read."""

@@ -8,7 +8,8 @@ speaks for bounds, the column gets the widest bounds there are, which `confirm` 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,12 @@ from gapless.text import plural, shortened, visible
 
 MOST_SINGLE_BINS = 20  # whole numbers with so few values get a bin for each
 MOST_CODES = MOST_LEVELS + 1_000  # of values and gaps
+MOST_UNLABELLED = 100  # whole numbers between codes of answers
 LARGEST_RANGE = 100  # whole numbers of a missing range that are written as single codes among levels
 UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_WHOLE)
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
+_AS_LEVELS = 'write kind = "categorical" and levels in place of bounds and bins'
+_AS_INTEGER = 'write kind = "integer" and bounds'
 _NO_BOUNDS = "its bounds are not known: write the lowest and the highest possible value"
 
 
@@ -295,8 +299,17 @@ def _are_ends(entry: Entry, levels: list[tuple[str, str]]) -> bool:
             return True
     if len(numbers) == 1:
         return entry.measure == "scale" or numbers[0] == 0
-    gaps = numbers[-1] - numbers[0] + 1 - len(numbers)  # whole numbers between the labelled ones
-    return (entry.measure == "scale" and gaps > 0) or (len(numbers) <= 3 and gaps >= 3 and not _are_yes_and_no(levels))
+    gaps = _unlabelled(numbers)
+    # Answers are numbered one by one, with a rest such as 97 for others; the ends of a scale are apart.
+    if entry.measure == "scale" and not any(after - before == 1 for before, after in itertools.pairwise(numbers)):
+        return gaps > 0
+    few = len(numbers) <= 3 and gaps >= 3 and not _are_yes_and_no(levels)
+    return few or (entry.measure == "scale" and gaps > max(len(numbers), MOST_UNLABELLED))
+
+
+def _unlabelled(numbers: Sequence[float]) -> float:
+    """How many whole numbers between the labelled ones have no label."""
+    return max(numbers) - min(numbers) + 1 - len(numbers)
 
 
 def _are_yes_and_no(levels: list[tuple[str, str]]) -> bool:
@@ -329,7 +342,12 @@ def _levels(
             codes.update(within)
     gaps = tuple(gap for gap in gaps if isinstance(gap, MissingCode))
     ordered = entry.measure == "ordinal"
-    if not entry.measure and looks_ordered([label for _, label in levels]):
+    if entry.measure == "scale" and not is_text and _unlabelled([float(code) for code, _ in levels]) > 0:
+        common = common | {"origin": "proposed"}
+        text = f"some numbers have no label: taken for codes of answers; if it counts or measures, {_AS_INTEGER}"
+        questions = (*questions, Question(entry.name, text, "kind"))
+    # SPSS calls every number a scale unless somebody changed that.
+    if entry.measure in ("", "scale") and looks_ordered([label for _, label in levels]):
         ordered, common = True, common | {"origin": "proposed"}
         questions = (*questions, Question(entry.name, "its answers look ordered: ordinal is proposed", "kind"))
     kind = Ordinal if ordered else Categorical
@@ -352,23 +370,21 @@ def _numeric(
         )
     whole = entry.type == "integer"
     bounds: tuple[Any, Any] = (stated[0], stated[1])
-    origin, asked = "codebook", list(questions)
-    if None in bounds:
-        origin = "proposed"
+    reason = "" if None in bounds else "without its missing codes"
+    if bounds == (None, None) and len(ends) > 1:
         labelled = sorted(float(code) for code, _ in ends)
-        if len(labelled) > 1 and not any(bound is not None for bound in bounds):
-            bounds = (labelled[0], labelled[-1])
-            asked.append(
-                Question(entry.name, f"only some values have labels: bounds {_shown(bounds)} are proposed", "bounds")
-            )
-            whole = whole or all(number == int(number) for number in labelled)
-        else:
-            bounds, question = _guessed(entry, bounds, whole=whole)
-            asked.append(question)
+        bounds, reason = (labelled[0], labelled[-1]), "only some values have labels"
+        whole = whole or all(number == int(number) for number in labelled)
+    elif None in bounds:
+        bounds, reason = _guessed(entry, bounds, whole=whole)
     bounds, moved = _fit_bounds(bounds, common["missing"], entry)
-    if moved and origin == "codebook":
+    origin, asked = "codebook", list(questions)
+    if None in stated or moved:
         origin = "proposed"
-        asked.append(Question(entry.name, f"bounds {_shown(bounds)} are proposed, without its missing codes", "bounds"))
+        if not reason and not _is_unknown(bounds, whole=whole):
+            reason = "between its missing codes; if values lie beyond a code, remove the code and widen them"
+        text = f"bounds {_shown(bounds)} are proposed: {reason}" if reason else _no_bounds(entry)
+        asked.append(Question(entry.name, text, "bounds"))
     low, high = map(as_number, bounds)
     if low == high:
         return _Made(Categorical(entry.name, [low], **common), tuple(asked))
@@ -384,20 +400,29 @@ def _numeric(
     return _Made(Number(entry.name, **keys), tuple(asked))
 
 
-def _guessed(entry: Entry, stated: tuple[Any, Any], *, whole: bool) -> tuple[tuple[Any, Any], Question]:
-    """Bounds by public reasoning, or the widest there are, and what to ask."""
+def _guessed(entry: Entry, stated: tuple[Any, Any], *, whole: bool) -> tuple[tuple[Any, Any], str]:
+    """Bounds by public reasoning, and the reason; the widest there are, and no reason, if nothing speaks for any."""
     proposal = propose_bounds(entry.name, entry.label, entry.digits)
     if proposal is not None:
-        low, high = (
-            given if given is not None else guess for given, guess in zip(stated, proposal.bounds, strict=True)
-        )
+        low, high = (given if given is not None else end for given, end in zip(stated, proposal.bounds, strict=True))
         if low < high:
-            return (low, high), Question(
-                entry.name, f"bounds {_shown((low, high))} are proposed: {proposal.reason}", "bounds"
-            )
-    widest = UNKNOWN_WHOLE if whole else UNKNOWN_NUMBERS
+            return (low, high), proposal.reason
+    widest = _widest(whole=whole)
     low, high = (given if given is not None else end for given, end in zip(stated, widest, strict=True))
-    return (low, high), Question(entry.name, _NO_BOUNDS, "bounds")
+    return (low, high), ""
+
+
+def _widest(*, whole: bool) -> tuple[float, float]:
+    return UNKNOWN_WHOLE if whole else UNKNOWN_NUMBERS
+
+
+def _is_unknown(bounds: Iterable[float], *, whole: bool) -> bool:
+    return any(bound in _widest(whole=whole) for bound in bounds)
+
+
+def _no_bounds(entry: Entry) -> str:
+    """What is asked of a number without bounds; of one without a known measure, whether it is one."""
+    return _NO_BOUNDS if entry.measure == "scale" else f"{_NO_BOUNDS}; if its numbers are codes, {_AS_LEVELS}"
 
 
 def _shown(bounds: tuple[float, float]) -> str:
@@ -416,7 +441,7 @@ def _fit_bounds(
     for least, most in sorted(spans, key=lambda span: -span[0]):
         if not (least <= high and low <= most):
             continue
-        if most < 0 or high - least > most - low:
+        if most <= 0 or high - least > most - low:
             low = float(most) + step
         else:
             high = float(least) - step
@@ -459,5 +484,4 @@ def needs_bounds(column: Column) -> bool:
         return False
     if isinstance(column, CalendarColumn):
         return any(str(bound)[:10] in UNKNOWN_DATES for bound in column.bounds)
-    ends = UNKNOWN_WHOLE if isinstance(column, Integer) else UNKNOWN_NUMBERS
-    return isinstance(column, NumericColumn) and any(bound in ends for bound in column.bounds)
+    return isinstance(column, NumericColumn) and _is_unknown(column.bounds, whole=isinstance(column, Integer))

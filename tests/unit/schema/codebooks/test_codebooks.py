@@ -183,7 +183,7 @@ def test_a_table_of_codes(read):
     assert (schema["rating"].bounds, schema["rating"].bins, schema["rating"].origin) == ((1, 7), 7, "proposed")
     assert (schema["age"].bounds, schema["age"].origin) == ((0, 120), "codebook")
     assert (schema["pain"].kind, schema["pain"].bounds) == ("integer", (0, 10))
-    assert asked_of(found, "pain") == ["only some values have labels: bounds [0, 10] are proposed"]
+    assert asked_of(found, "pain") == ["bounds [0, 10] are proposed: only some values have labels"]
 
 
 def test_a_workbook_is_a_table_of_codes(tmp_path):
