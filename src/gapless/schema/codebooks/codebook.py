@@ -17,7 +17,7 @@ from typing import Any
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import CalendarColumn, Date, DateTime
-from gapless.schema.codebooks.entries import Contents, Entry, as_number, error, number_of, short
+from gapless.schema.codebooks.entries import Contents, Entry, as_number, error, gaps_by_label, number_of, short
 from gapless.schema.codebooks.proposals import looks_ordered, propose_bounds
 from gapless.schema.columns import MOST_LEVELS, Boolean, Categorical, Column, Ordinal
 from gapless.schema.columns_toml import MOST_NAMES, name_runs, run_of, write_columns
@@ -255,7 +255,7 @@ def _split_codes(
     ranges = [gap for gap in entry.missing if isinstance(gap, MissingRange)]
     levels: list[tuple[str, str]] = []
     gaps: dict[str, MissingCode | MissingRange] = {}
-    by_label: list[str] = []
+    by_label: list[tuple[str, str]] = []
     for code, label in entry.codes:
         number = number_of(code)
         within = next((gap for gap in ranges if number is not None and gap.least <= number <= gap.most), None)
@@ -266,14 +266,13 @@ def _split_codes(
             gaps[code] = MissingCode(code, kind, short(label))
         elif is_clearly_a_gap(label) and _can_be_gap(entry, code):
             gaps[code] = MissingCode(code, gap_kind(label) or "unknown", short(label))
-            by_label.append(f"{code} {label!r}")
+            by_label.append((code, label))
         else:
             levels.append((code, label))
     gaps |= {code: _with_kind(gap) for code, gap in declared.items() if code not in gaps}
     questions: tuple[Question, ...] = ()
     if by_label:
-        text = f"taken for gaps by their labels: {shortened(', '.join(by_label), 120)}"
-        questions = (Question(entry.name, text, "missing"),)
+        questions = (Question(entry.name, gaps_by_label(by_label), "missing"),)
     return levels, (*gaps.values(), *map(_with_kind, ranges)), questions
 
 
