@@ -72,6 +72,7 @@ _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 _NOTES = re.compile(r"[(\[]\s*(do not read( out)?|dnr|vol\w*|specify)\W*[)\]]", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[/,;]|\b(?:or|and|oder|und|ou)\b", re.IGNORECASE)
 _SHORT = {"ref": "refused", "rf": "refused"}  # beside another reason
+_USUAL = re.compile(r"-\d+|9+|88+|77+")  # codes for gaps
 _LONGEST = 80  # characters; a longer label is a sentence about something else
 _LEVELS = frozenset({"filter", "error", "ns", "nr", "na", "ka", "k a", "blank", "lost", "lesbar", "invalid"})
 
@@ -100,6 +101,15 @@ def is_clearly_a_gap(label: str) -> bool:
     (True, False, False)
     """
     return gap_kind(label) is not None and not _LEVELS.issuperset(_reasons(label))
+
+
+def is_gap(code: str, label: str) -> bool:
+    """Whether a code with this label is a gap: its label is clear, or it is one that surveys use, such as 9 or -1.
+
+    >>> is_gap("2", "Lost"), is_gap("-1", "Lost"), is_gap("9", "k.A."), is_gap("NA", "NA")
+    (False, True, True, False)
+    """
+    return is_clearly_a_gap(label) or (gap_kind(label) is not None and _USUAL.fullmatch(code) is not None)
 
 
 def _kind(text: str) -> MissingKind | None:

@@ -22,7 +22,7 @@ from gapless.schema.codebooks.proposals import looks_ordered, propose_bounds
 from gapless.schema.columns import MOST_LEVELS, Boolean, Categorical, Column, Ordinal
 from gapless.schema.columns_toml import MOST_NAMES, name_runs, run_of, write_columns
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
-from gapless.schema.gap_words import gap_kind, is_clearly_a_gap
+from gapless.schema.gap_words import gap_kind, is_gap
 from gapless.schema.id_names import has_name_of_id, has_word_for_person
 from gapless.schema.numeric import LARGEST, LARGEST_WHOLE, LEARNED, BinnedColumn, Integer, Number, NumericColumn
 from gapless.schema.schema import Schema
@@ -264,7 +264,7 @@ def _split_codes(
             kind = given.kind if given is not None and given.kind != "unknown" else gap_kind(label)
             kind = kind or (within.kind if within is not None and given is None else "unknown")
             gaps[code] = MissingCode(code, kind, short(label))
-        elif is_clearly_a_gap(label) and _can_be_gap(entry, code):
+        elif is_gap(code, label) and _can_be_gap(entry, code):
             gaps[code] = MissingCode(code, gap_kind(label) or "unknown", short(label))
             by_label.append((code, label))
         else:

@@ -193,6 +193,26 @@ def test_a_table_of_codes(read):
     assert asked_of(found, "pain") == ["bounds [0, 10] are proposed: only some values have labels"]
 
 
+def test_an_abbreviation_is_a_gap_with_a_code_that_surveys_use_for_gaps(read):
+    schema = read("column,code,label\nsex,1,Mann\n,2,Frau\n,9,k.A.\ngame,1,won\n,2,lost\n").schema
+    assert schema["sex"].missing == (MissingCode("9", "refused", "k.A."),)
+    assert schema["game"].levels == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "hint"),
+    [
+        ("column,code,label\nsex,1=male; 2=female,Sex\n", "has several codes of 'sex' in one cell", "one row for each"),
+        ("Codebook of the study\n\ncolumn,code,label\n", "has no column called column", "into the first row"),
+        ("id;age\n1;30\n", "has no column called column", "run `gapless schema draft`"),
+    ],
+)
+def test_tables_of_another_form_are_refused(read, text, wrong, hint):
+    with pytest.raises(SchemaError, match=wrong) as refused:
+        read(text)
+    assert hint in str(refused.value)
+
+
 def test_a_workbook_is_a_table_of_codes(tmp_path):
     pytest.importorskip("fastexcel")
     rows = [line.split(",") for line in CODES.splitlines()]
