@@ -59,15 +59,15 @@ def level_remarks(texts: Iterable[str]) -> Iterator[str]:
     """Remarks on answers that may be gaps, and on answers that may be the same.
 
     >>> list(level_remarks(["ja", "nein", "Nein"]))
-    ['Nein, nein: only capital letters differ: if they mean the same, write one spelling into the data']
+    ['only capital letters differ: Nein, nein; if they mean the same, write one spelling into the data']
     """
     spelled: dict[str, list[str]] = {}
     for text in sorted(texts):
         spelled.setdefault(text.casefold(), []).append(text)
     if twins := [text for spellings in spelled.values() if len(spellings) > 1 for text in spellings]:
-        yield f"{listing(twins)}: only capital letters differ: if they mean the same, write one spelling into the data"
+        yield f"only capital letters differ: {listing(twins)}; if they mean the same, write one spelling into the data"
     if gaps := [text for text in sorted(texts) if is_clearly_a_gap(text)]:
-        yield f"{listing(gaps)}: drafted as an answer: if it is a gap, move it from levels to missing"
+        yield f"drafted as answers, perhaps gaps: {listing(gaps)}; if so, move them from levels to missing"
 
 
 def empty_remark(rule: EmptyRule, *, is_proposed: bool) -> str:

@@ -726,5 +726,5 @@ def test_answers_that_may_be_gaps_or_the_same_are_named(tmp_path):
     rows = [("ja", "m"), ("nein", "M"), ("weiß nicht", "f"), ("ja", "f")]
     frame = pl.DataFrame(rows, schema=["smoker", "sex"], orient="row")
     doubts = gl.data.draft_schema(frame).doubts
-    assert doubts["smoker"] == ["weiß nicht: drafted as an answer: if it is a gap, move it from levels to missing"]
-    assert doubts["sex"][0].startswith("M, m: only capital letters differ")
+    assert doubts["smoker"] == ["drafted as answers, perhaps gaps: weiß nicht; if so, move them from levels to missing"]
+    assert doubts["sex"][0].startswith("only capital letters differ: M, m;")
