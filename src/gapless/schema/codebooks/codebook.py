@@ -440,7 +440,7 @@ def _fit_bounds(
     for least, most in sorted(spans, key=lambda span: -span[0]):
         if not (least <= high and low <= most):
             continue
-        if most <= 0 or high - least > most - low:
+        if (least <= 0 and most < high) or high - least > most - low:
             low = float(most) + step
         else:
             high = float(least) - step

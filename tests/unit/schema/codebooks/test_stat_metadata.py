@@ -214,14 +214,15 @@ def test_an_old_survey_that_calls_every_answer_a_scale(tmp_path):
 
 def test_bounds_beside_missing_codes(tmp_path):
     """Codes as in a table of employees, where a salary of 0 is missing: unknown bounds stay unknown."""
-    frame = pl.DataFrame({name: [1.0] for name in ("salary", "months", "income")})
-    ranges = {"salary": [0], "months": [0], "income": [{"lo": -1e308, "hi": -1}, 999]}
-    forms = {"salary": "F8.2", "months": "F2.0", "income": "F8.2"}
+    frame = pl.DataFrame({name: [1.0] for name in ("salary", "line", "months", "income")})
+    ranges = {"salary": [0], "line": [{"lo": 0, "hi": 9}], "months": [0], "income": [{"lo": -1e308, "hi": -1}, 999]}
+    forms = {"salary": "F8.2", "line": "F8.2", "months": "F2.0", "income": "F8.2"}
     measures = dict.fromkeys(ranges, "scale")
     path = str(tmp_path / "s.sav")
     pyreadstat.write_sav(frame, path, missing_ranges=ranges, variable_format=forms, variable_measure=measures)
     found = read_codebook(path)
     assert found.schema["salary"].bounds == (1, 1e300)
+    assert found.schema["line"].bounds == (10, 1e300)
     assert needs_bounds(found.schema["salary"])
     assert found.schema["months"].bounds == (1, 99)
     assert "months: bounds [1, 99] are proposed: at most 2 digits, by the width of its format" in found.asked
