@@ -13,6 +13,8 @@ from gapless.cli.terminal import console, notes
 from gapless.errors import SchemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gapless.schema import Schema
     from gapless.schema.columns import Column
 
@@ -109,13 +111,30 @@ def _facts(column: Column) -> str:
     """What a holder confirms about a column, on one line."""
     from gapless.schema.codebooks import needs_bounds
     from gapless.schema.columns_toml import column_keys
+    from gapless.schema.gap_codes import MissingCode, as_text
     from gapless.text import shortened
 
-    keys = {key: value for key, value in column_keys(column).items() if key not in ("description", "labels")}
+    keys = {key: value for key, value in column_keys(column).items() if key != "description"}
+    labels = keys.pop("labels", {})
+    if labels and "levels" in keys:
+        keys["levels"] = _listed((level, labels.get(as_text(level), ""), "") for level in keys["levels"])
+    if column.missing:
+        keys["missing"] = _listed(
+            (gap.code or '""' if isinstance(gap, MissingCode) else gap, gap.label, gap.kind) for gap in column.missing
+        )
     if needs_bounds(column):
         keys["bounds"] = "NOT KNOWN"
     origin = {"data": "read from the data", "proposed": "proposed"}[keys.pop("origin")]
     return shortened(", ".join(f"{key} = {value}" for key, value in keys.items()), 300) + f" ({origin})"
+
+
+def _listed(codes: Iterable[tuple[object, str, str]]) -> str:
+    """Codes, labels and kinds of gaps: without its labels, the order of 1, 2 and 3 cannot be checked."""
+    texts = []
+    for code, label, kind in codes:
+        texts.append(f"{code} {label!r}" if label else f"{code}")
+        texts[-1] += f" ({kind})" if kind not in ("", "unknown") else ""
+    return f"[{', '.join(texts)}]"
 
 
 def _write_confirmed(path: Path, schema: Schema, names: list[str]) -> None:
@@ -133,9 +152,13 @@ def _write_confirmed(path: Path, schema: Schema, names: list[str]) -> None:
 
 
 def _edited(text: str, names: set[str]) -> str:
-    """The text with `origin = "typed"` in the sections of these columns, without the marks of a draft."""
+    """The text with `origin = "typed"` in the sections of these columns, without the marks of a draft.
+
+    Bounds that were not known are known now, so their comment goes too.
+    """
     import tomllib
 
+    from gapless.schema.codebooks.codebook import NO_BOUNDS
     from gapless.schema.columns_toml import run_of
 
     lines, is_chosen = [], False
@@ -150,5 +173,6 @@ def _edited(text: str, names: set[str]) -> str:
         if is_chosen:
             line = re.sub(r"""^(\s*origin\s*=\s*)(["'])(?:data|proposed)\2""", r'\1"typed"', line)  # noqa: PLW2901
             line = re.sub(r"\s*# (?:read from the data|as the data are written)[^\"']*$", "\n", line)  # noqa: PLW2901
+            line = re.sub(rf"\s*# {re.escape(NO_BOUNDS)}.*$", "", line)  # noqa: PLW2901
         lines.append(line)
     return "".join(lines)

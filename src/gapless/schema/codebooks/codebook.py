@@ -36,7 +36,7 @@ UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_W
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
 _AS_LEVELS = 'write kind = "categorical" and levels in place of bounds and bins'
 _AS_INTEGER = 'write kind = "integer" and bounds'
-_NO_BOUNDS = "its bounds are not known: write the lowest and the highest possible value"
+NO_BOUNDS = "its bounds are not known: write the lowest and the highest possible value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +421,7 @@ def _is_unknown(bounds: Iterable[float], *, whole: bool) -> bool:
 
 def _no_bounds(entry: Entry) -> str:
     """What is asked of a number without bounds; of one without a known measure, whether it is one."""
-    return _NO_BOUNDS if entry.measure == "scale" else f"{_NO_BOUNDS}; if its numbers are codes, {_AS_LEVELS}"
+    return NO_BOUNDS if entry.measure == "scale" else f"{NO_BOUNDS}; if its numbers are codes, {_AS_LEVELS}"
 
 
 def _shown(bounds: tuple[float, float]) -> str:
@@ -454,7 +454,7 @@ def _calendar(entry: Entry, common: dict[str, Any], questions: tuple[Question, .
     stated = [_iso(bound, entry) for bound in entry.bounds]
     asked = list(questions)
     if None in stated:
-        asked.append(Question(entry.name, _NO_BOUNDS, "bounds"))
+        asked.append(Question(entry.name, NO_BOUNDS, "bounds"))
         common = common | {"origin": "proposed"}
     low, high = (given or end for given, end in zip(stated, UNKNOWN_DATES, strict=True))
     if low > high:

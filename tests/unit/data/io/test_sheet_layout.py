@@ -66,9 +66,7 @@ def test_a_draft_takes_the_same_keys(book):
 
 
 def test_a_title_above_the_table_is_no_header(book):
-    with pytest.raises(
-        gl.errors.ReadError, match=r"columns without a name in its first row(.|\n)*write header_row = 3"
-    ):
+    with pytest.raises(gl.errors.ReadError, match=r"columns without a name in(.|\n)*write header_row = 3"):
         gl.data.draft_schema(book, sheet="the data")
 
 
