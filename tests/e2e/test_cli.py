@@ -866,7 +866,7 @@ HINTS = {
         ("sample", "p.model", "--gaps", "as-observed", "-o", "x.csv"),
         "--missing extended",
     ),
-    "another encoding": (("check", "latin.csv", "-s", "people.toml"), "Try: pass its encoding: --encoding latin-1"),
+    "another encoding": (("check", "latin.csv", "-s", "people.toml"), "Try: pass its encoding: --encoding cp1252"),
     "more rows per person": (
         ("fit", "people.csv", "-s", "three.toml", "-o", "m"),
         "Try: release nothing more under this",
@@ -990,7 +990,7 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
         assert {score["name"]: score["value"] for score in json.loads(out)["scores"]}["one-way distance"] == 0
     code, _, err = run_here("evaluate", "utf-8.csv", "latin-1.csv", *compared)
     assert code == 1
-    assert "latin-1.csv is not utf-8 text\n  Try: pass its encoding: --fake-encoding latin-1" in err
+    assert "latin-1.csv is not utf-8 text\n  Try: pass its encoding: --fake-encoding cp1252" in err
 
 
 def test_absent_data_are_reported_before_a_finished_release(released, run_here, monkeypatch):

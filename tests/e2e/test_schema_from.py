@@ -18,6 +18,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_what_is_confirmed_has_its_labels(folder, run_here):
+    rows = "column,code,label\nnews,1,Never\n,2,Sometimes\n,3,Often\n,9,Don't know\n"
+    (folder / "codes.csv").write_text(rows)
+    assert run_here("schema", "from", "codes.csv", "-o", "codes.toml")[0] == 0
+    out = run_here("schema", "confirm", "codes.toml", "--list")[1]
+    assert "kind = ordinal, levels = [1 'Never', 2 'Sometimes', 3 'Often']" in " ".join(out.split())
+    assert """missing = [9 "Don't know" (dont-know)]""" in " ".join(out.split())
+
+
 def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
     (folder / "dictionary.csv").write_text(REDCAP)
     code, out, err = run_here("schema", "from", "dictionary.csv", "-o", "study.toml")
@@ -63,7 +72,9 @@ def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
     assert gl.Schema.read("study.toml").unconfirmed
     assert run_here("schema", "confirm", "study.toml", "born")[0] == 0
     assert "Nothing is left to confirm" in run_here("schema", "confirm", "study.toml")[1]
-    assert "# From the codebook dictionary.csv." in (folder / "study.toml").read_text()
+    text = (folder / "study.toml").read_text()
+    assert "# From the codebook dictionary.csv." in text
+    assert 'bounds = ["1900-01-01", "2010-12-31"]\n' in text  # no longer with the comment that they are not known
 
     code, out, _ = run_here("check", "study.csv", "-s", "study.toml")
     assert code == 0

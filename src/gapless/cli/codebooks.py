@@ -37,7 +37,7 @@ def schema_from(
         str | None, typer.Option(help="Table, file or sheet to use, if the codebook describes several.")
     ] = None,
     catalog: Annotated[
-        Path | None, typer.Option(help="Value labels of a SAS file (.sas7bcat).", show_default=False)
+        Path | None, typer.Option(help="Value labels of a .sas7bdat file (.sas7bcat).", show_default=False)
     ] = None,
 ) -> None:
     """Make a schema from a codebook. No row of data is read."""
@@ -113,7 +113,7 @@ def _facts(column: Column) -> str:
     from gapless.schema.columns_toml import column_keys
     from gapless.text import shortened
 
-    keys = {key: value for key, value in column_keys(column).items() if key not in ("description", "labels")}
+    keys = {key: value for key, value in column_keys(column).items() if key != "description"}
     origin = {"data": "read from the data", "proposed": "proposed"}[keys.pop("origin")]
     facts = {key: toml.written(value) for key, value in keys.items()}
     if needs_bounds(column):
@@ -136,9 +136,13 @@ def _write_confirmed(path: Path, schema: Schema, names: list[str]) -> None:
 
 
 def _edited(text: str, names: set[str]) -> str:
-    """The text with `origin = "typed"` in the sections of these columns, without the marks of a draft."""
+    """The text with `origin = "typed"` in the sections of these columns, without the marks of a draft.
+
+    Bounds that were not known are known now, so their comment goes too.
+    """
     import tomllib
 
+    from gapless.schema.codebooks.codebook import NO_BOUNDS
     from gapless.schema.columns_toml import run_of
 
     lines, is_chosen = [], False
@@ -153,5 +157,6 @@ def _edited(text: str, names: set[str]) -> str:
         if is_chosen:
             line = re.sub(r"""^(\s*origin\s*=\s*)(["'])(?:data|proposed)\2""", r'\1"typed"', line)  # noqa: PLW2901
             line = re.sub(r"\s*# (?:read from the data|as the data are written)[^\"']*$", "\n", line)  # noqa: PLW2901
+            line = re.sub(rf"\s*# {re.escape(NO_BOUNDS)}.*$", "", line)  # noqa: PLW2901
         lines.append(line)
     return "".join(lines)

@@ -302,7 +302,8 @@ def mostly_missing_sentence(columns: Sequence[ColumnPrecision]) -> str:
         return ""
     return (
         f"Missing in most rows, and filled in every synthetic row: {listing(found)}. Does no value mean that there is "
-        'none, as in the cause of death of a living person? Then declare its code with kind = "not-applicable".'
+        'none, as in the cause of death of a living person? Then declare its code ("" for '
+        'an empty cell) with kind = "not-applicable".'
     )
 
 

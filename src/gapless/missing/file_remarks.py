@@ -64,7 +64,10 @@ def _remarks(column: Column, series: pl.Series, gap: NDArray[np.bool_], outside:
         yield "no cell has a value: add the column to ignore"
         return
     if float(gap.mean()) >= NEARLY_EMPTY:
-        advice = 'if there is no value behind them, give their code kind = "not-asked" or "not-applicable"'
+        advice = (
+            'if there is no value behind them, declare their code ("" for an empty cell) with kind = "not-asked" or '
+            '"not-applicable"'
+        )
         yield f"at least {NEARLY_EMPTY:.0%} of the cells are missing: {advice}"
     if len(times) == 1 and rows > 1:
         yield "all cells with a value are the same: add the column to ignore, unless other values are possible"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from gapless.schema.gap_codes import MissingKind
+from gapless.schema.gap_codes import STRUCTURAL_KINDS, MissingKind
 
 # Patterns for a whole label in lower case, without accents, apostrophes and signs. The first kind that fits is meant.
 _NOUN = r"(answer|response|reply|information|info|data|value)"
@@ -65,11 +65,16 @@ _PATTERNS: tuple[tuple[MissingKind, str], ...] = (
         rf"ascertained|"
         rf"determined|reported|specified|provided)( .*)?|unspecified|undetermined|no {_NOUN}( available)?|"
         r"(data |value )?(not|un) ?available|un(bekannt|clear)|nicht (bekannt|angegeben)|fehlend(er wert)?|fehlt|"
-        r"inconnue?|manquante?|desconocid[oa]|sin (dato|datos|informacion)|perdidos?|blank|n a|na|nan|null|"
+        r"inconnue?|manquante?|desconocid[oa]|sin (dato|datos|informacion)|perdidos?|blank|n ?/? ?a|nan|null|"
         r"datos? perdidos?|valeur manquante|donnee manquante|information not (available|provided)",
     ),
 )
 _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+# Notes for the interviewer within a label, and what separates two reasons.
+_NOTES = re.compile(r"[(\[]\s*(do not read( out)?|dnr|vol\w*|specify)\W*[)\]]", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[/,;]|\b(?:or|and|oder|und|ou)\b", re.IGNORECASE)
+_SHORT = {"ref": "refused", "rf": "refused"}  # beside another reason
+_USUAL = re.compile(r"-\d+|9+|88+|77+")  # codes for gaps
 _LONGEST = 80  # characters; a longer label is a sentence about something else
 _LEVELS = frozenset(
     {"filter", "error", "ns", "nr", "na", "ka", "k a", "blank", "lost", "lesbar", "invalid", "declined"}
@@ -79,13 +84,18 @@ _LEVELS = frozenset(
 def gap_kind(label: str) -> MissingKind | None:
     """The kind of gap that a label means; None if it does not name a gap.
 
+    Of a label with two reasons, such as "Don't know/Refused", it is the first; "unknown" if only one is structural.
+
     >>> [gap_kind(label) for label in ("Refused", "Don't know", "INAP.", "Keine Angabe", "Legitimate skip", "Married")]
     ['refused', 'dont-know', 'not-applicable', 'refused', 'not-applicable', None]
+    >>> gap_kind("(DO NOT READ) Don't know/Refused"), gap_kind("Don't know/Inap."), gap_kind("None/Does not apply")
+    ('dont-know', 'unknown', None)
     """
-    text = _plain(label)
-    if not text or len(text) > _LONGEST:
+    kinds = [_kind(part) for part in _reasons(label)]
+    found = [kind for kind in kinds if kind is not None]
+    if not found or len(found) < len(kinds):
         return None
-    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(text)), None)
+    return "unknown" if len({kind in STRUCTURAL_KINDS for kind in found}) > 1 else found[0]
 
 
 def is_clearly_a_gap(label: str) -> bool:
@@ -94,7 +104,31 @@ def is_clearly_a_gap(label: str) -> bool:
     >>> is_clearly_a_gap("Refused"), is_clearly_a_gap("Lost"), is_clearly_a_gap("Married")
     (True, False, False)
     """
-    return gap_kind(label) is not None and _plain(label) not in _LEVELS
+    return gap_kind(label) is not None and not _LEVELS.issuperset(_reasons(label))
+
+
+def is_gap(code: str, label: str) -> bool:
+    """Whether a code with this label is a gap: its label is clear, or it is one that surveys use, such as 9 or -1.
+
+    >>> is_gap("2", "Lost"), is_gap("-1", "Lost"), is_gap("9", "k.A."), is_gap("NA", "NA")
+    (False, True, True, False)
+    """
+    return is_clearly_a_gap(label) or (gap_kind(label) is not None and _USUAL.fullmatch(code) is not None)
+
+
+def _kind(text: str) -> MissingKind | None:
+    return next((kind for kind, pattern in _KINDS if pattern.fullmatch(text)), None)
+
+
+def _reasons(label: str) -> list[str]:
+    """The reasons that a label gives: "dont know" and "refused" of "Don't know/Refused"; else the label alone."""
+    text = _plain(label)
+    if not text or len(text) > _LONGEST:
+        return []
+    if _kind(text) is not None:
+        return [text]
+    parts = [_plain(part) for part in _SEPARATORS.split(_NOTES.sub(" ", label))]
+    return [_SHORT.get(part, part) for part in parts if part] if len(parts) > 1 else parts
 
 
 def _plain(label: str) -> str:

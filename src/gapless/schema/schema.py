@@ -306,7 +306,7 @@ class Schema:
                 DDI-Codebook, or a table of codes (CSV, XLSX).
             name: of the table.
             table: which table, if the codebook describes several.
-            catalog: the file .sas7bcat with the value labels of a SAS file.
+            catalog: the file .sas7bcat with the value labels of a .sas7bdat file.
         """
         from gapless.schema.codebooks import read_codebook  # noqa: PLC0415 it imports this module
 

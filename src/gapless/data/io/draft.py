@@ -15,7 +15,7 @@ from gapless import types
 from gapless.data.io.draft_column import USUAL_CODES, ObservedColumn, numbers_of, styles_by_frequency
 from gapless.data.io.draft_dates import are_days, calendar_column, moments_of
 from gapless.data.io.draft_gaps import codes_of_several, extreme_remark, split_gaps
-from gapless.data.io.draft_notes import constraints_of, empty_remark, grouped
+from gapless.data.io.draft_notes import constraints_of, empty_remark, grouped, level_remarks
 from gapless.data.io.draft_numbers import numeric_column
 from gapless.data.io.draft_rows import EmptyRule, look_at_rows
 from gapless.data.io.ids import id_of_rows, id_remark, likeliest, looks_like_id
@@ -251,6 +251,7 @@ def _column_of_values(
         return calendar_column(seen.name, moments, {**common, "format": forms[0] if forms else None})
     if len(texts) > max_levels:
         return f"text with more than {plural(max_levels, 'level')}, such as names or identifiers"
+    seen.remarks += level_remarks(texts)
     return Categorical(seen.name, sorted(texts), **common)
 
 

@@ -130,6 +130,8 @@ def _run(numbers: list[float]) -> list[float]:
     for number in numbers:
         if (not run and number in (0, 1)) or (run and number - run[-1] <= (1 if len(run) < 3 else 2)):
             run.append(number)
+    jumps = [place for place in range(1, len(run)) if run[place] - run[place - 1] > 1]
+    run = run[: jumps[0]] if len(jumps) > 1 else run  # 7 and 9 after 1, 2, 3, 4, 5
     whole = all(number == int(number) for number in run)
     return run if whole and len(run) <= MOST_ANSWERS else []
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gapless.data.io.draft_rows import EmptyRule
 from gapless.schema import toml
 from gapless.schema.columns import Boolean, Column
+from gapless.schema.gap_words import is_clearly_a_gap
 from gapless.schema.numeric import BinnedColumn
 from gapless.text import CONTROL, listing
 
@@ -52,6 +53,21 @@ def grouped(notes: Mapping[str, Sequence[str]]) -> list[str]:
         for text in texts:
             columns.setdefault(text, []).append(name or "the first column")
     return [f"{listing(alike(names))}: {text}" for text, names in columns.items()]
+
+
+def level_remarks(texts: Iterable[str]) -> Iterator[str]:
+    """Remarks on answers that may be gaps, and on answers that may be the same.
+
+    >>> list(level_remarks(["ja", "nein", "Nein"]))
+    ['only capital letters differ: Nein, nein; if they mean the same, write one spelling into the data']
+    """
+    spelled: dict[str, list[str]] = {}
+    for text in sorted(texts):
+        spelled.setdefault(text.casefold(), []).append(text)
+    if twins := [text for spellings in spelled.values() if len(spellings) > 1 for text in spellings]:
+        yield f"only capital letters differ: {listing(twins)}; if they mean the same, write one spelling into the data"
+    if gaps := [text for text in sorted(texts) if is_clearly_a_gap(text)]:
+        yield f"drafted as answers, perhaps gaps: {listing(gaps)}; if so, move them from levels to missing"
 
 
 def empty_remark(rule: EmptyRule, *, is_proposed: bool) -> str:

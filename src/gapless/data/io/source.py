@@ -337,6 +337,9 @@ def _sheet(path: Path, layout: SheetLayout, *, for_holder: bool) -> pl.DataFrame
     header, rows = read_sheet(path, layout)
     if not header:
         raise ReadError(f"{path} is empty", hint="write a header line into the sheet")
+    if layout.header_row is None and header.count("") > 1:  # a title above the table has a row for itself
+        wrong = f"{path} has columns without a name in its first row with a value"
+        raise ReadError(wrong, hint="write header_row = 3, or the number of the row that has the names")
     check_header(header, path, ",", for_holder=for_holder)
     rows.columns = header
     return rows

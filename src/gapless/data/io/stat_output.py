@@ -21,13 +21,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data.io.date_texts import parse_dates
-from gapless.data.io.stat_files import DAY
 from gapless.errors import SchemaError, requires_extra
 from gapless.schema import Boolean, Column, Ordinal, Schema
 from gapless.schema.calendar import CalendarColumn, DateTime
 from gapless.schema.columns import LevelColumn
 from gapless.schema.gap_codes import MissingKind, as_text, gap_state
 from gapless.schema.numeric import NumericColumn
+from gapless.schema.stat_dates import DAY
 from gapless.text import shortened
 
 Stored: TypeAlias = float | str | None

@@ -219,7 +219,7 @@ def wide_encoding(path: Path) -> str | None:
 
 def _not_text(path: Path, encoding: str) -> ReadError:
     """The error for a wrong encoding. Its hint follows from the first bytes of the header, never from a cell."""
-    shown = wide_encoding(path) or "latin-1"
+    shown = wide_encoding(path) or ("latin-1" if encoding == "cp1252" else "cp1252")  # cp1252 has € in addition
     return ReadError(f"{path} is not {encoding} text", hint=Hint("pass its encoding: ", Argument("encoding", shown)))
 
 

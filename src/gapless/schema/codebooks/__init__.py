@@ -31,7 +31,7 @@ def read_codebook(
             Package, Table Schema or CSVW metadata (JSON); a DDI-Codebook (XML); or a table of codes (CSV, XLSX).
         name: the name of the table; by default that in the codebook, or the name of the file.
         table: the name of the table, file or sheet to use, if the codebook describes several.
-        catalog: the file .sas7bcat with the value labels of a SAS file.
+        catalog: the file .sas7bcat with the value labels of a .sas7bdat file.
 
     Raises:
         ReadError: The file cannot be read.
@@ -42,8 +42,9 @@ def read_codebook(
     if ending not in ENDINGS:
         wrong = f"{path} is not a codebook of a known kind: its name must end with one of {listing(ENDINGS)}"
         raise ReadError(wrong, hint="save the codebook in one of these formats, or write a table of codes as CSV")
-    if catalog is not None and ending not in (".sas7bdat", ".xpt"):
-        raise ReadError(f"a catalog belongs to a SAS file, but {path} is not a SAS file", hint="leave the catalog out")
+    if catalog is not None and ending != ".sas7bdat":
+        wrong = f"a catalog has the labels of a .sas7bdat file, but {path} is not one"
+        raise ReadError(wrong, hint="leave the catalog out, or save the table as .sas7bdat")
     found = _read(path, ending, table, catalog)
     if isinstance(found, Schema):  # an archive file of gapless: it has the whole schema
         return Codebook(found, (), path.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -66,6 +67,7 @@ _MEASURES = {
     "factor": "nominal",
     "scale": "scale",
 }
+_SEVERAL = re.compile(r"=.*[;,|\n].*=", re.DOTALL)  # 1 = male; 2 = female
 _NO = ("no", "n", "false", "0", "valid")
 _YES = ("yes", "y", "true", "1", "x", "missing")
 
@@ -165,8 +167,8 @@ def _places(header: Sequence[str], path: Path) -> dict[str, int]:
     lacking = [part for part in ("column", "code") if part not in places]
     if "column" in lacking or (lacking and not {"type", "low", "high"} & set(places)):
         hint = (
-            "name its columns column, code and label; description, missing, type, min and max are optional; "
-            "for a file of data run `gapless schema draft`"
+            "write into the first row: column, code, label; and also description, missing, type, min, max. For a file "
+            "of data run `gapless schema draft`"
         )
         raise error(f"the header of {path.name}", f"has no column called {listing(lacking)}", hint)
     return places
@@ -182,6 +184,9 @@ def _entry(name: str, block: list[tuple[str, dict[str, str]]]) -> Entry:
         if not code:
             about = about or label
             continue
+        if _SEVERAL.search(code):
+            wrong = f"has several codes of {shortened(name, 60)!r} in one cell: {shortened(code, 60)!r}"
+            raise error(place, wrong, "write one row for each code, with its label in the next cell")
         pairs.append((code, label))
         kind = row.get("kind", "").lower().replace(" ", "-").replace("'", "")
         if kind and kind not in _NO:

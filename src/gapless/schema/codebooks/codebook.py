@@ -8,8 +8,9 @@ suggests bounds, the column gets the widest possible bounds, which `confirm` ref
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,12 @@ from typing import Any
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import CalendarColumn, Date, DateTime
-from gapless.schema.codebooks.entries import Contents, Entry, as_number, error, number_of, short
+from gapless.schema.codebooks.entries import Contents, Entry, as_number, error, gaps_by_label, number_of, short
 from gapless.schema.codebooks.proposals import looks_ordered, propose_bounds
 from gapless.schema.columns import MOST_LEVELS, Boolean, Categorical, Column, Ordinal
 from gapless.schema.columns_toml import MOST_NAMES, name_runs, run_of, write_columns
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
-from gapless.schema.gap_words import gap_kind, is_clearly_a_gap
+from gapless.schema.gap_words import gap_kind, is_gap
 from gapless.schema.id_names import has_name_of_id, has_word_for_person
 from gapless.schema.numeric import LARGEST, LARGEST_WHOLE, LEARNED, BinnedColumn, Integer, Number, NumericColumn
 from gapless.schema.schema import Schema
@@ -30,10 +31,13 @@ from gapless.text import plural, shortened, visible
 
 MOST_SINGLE_BINS = 20  # whole numbers with so few values get a bin for each
 MOST_CODES = MOST_LEVELS + 1_000  # of values and gaps
+MOST_UNLABELLED = 100  # whole numbers between codes of answers
 LARGEST_RANGE = 100  # whole numbers of a missing range that are written as single codes among levels
 UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_WHOLE)
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
-_NO_BOUNDS = "bounds are not known: write the lowest and the highest possible value"
+_AS_LEVELS = 'write kind = "categorical" and levels in place of bounds and bins'
+_AS_INTEGER = 'write kind = "integer" and bounds'
+NO_BOUNDS = "bounds are not known: write the lowest and the highest possible value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +259,7 @@ def _split_codes(
     ranges = [gap for gap in entry.missing if isinstance(gap, MissingRange)]
     levels: list[tuple[str, str]] = []
     gaps: dict[str, MissingCode | MissingRange] = {}
-    by_label: list[str] = []
+    by_label: list[tuple[str, str]] = []
     for code, label in entry.codes:
         number = number_of(code)
         within = next((gap for gap in ranges if number is not None and gap.least <= number <= gap.most), None)
@@ -264,16 +268,15 @@ def _split_codes(
             kind = given.kind if given is not None and given.kind != "unknown" else gap_kind(label)
             kind = kind or (within.kind if within is not None and given is None else "unknown")
             gaps[code] = MissingCode(code, kind, short(label))
-        elif is_clearly_a_gap(label) and _can_be_gap(entry, code):
+        elif is_gap(code, label) and _can_be_gap(entry, code):
             gaps[code] = MissingCode(code, gap_kind(label) or "unknown", short(label))
-            by_label.append(f"{code} {label!r}")
+            by_label.append((code, label))
         else:
             levels.append((code, label))
     gaps |= {code: _with_kind(gap) for code, gap in declared.items() if code not in gaps}
     questions: tuple[Question, ...] = ()
     if by_label:
-        text = f"labels show that these codes are gaps: {shortened(', '.join(by_label), 120)}"
-        questions = (Question(entry.name, text, "missing"),)
+        questions = (Question(entry.name, gaps_by_label(by_label), "missing"),)
     return levels, (*gaps.values(), *map(_with_kind, ranges)), questions
 
 
@@ -299,8 +302,17 @@ def _are_ends(entry: Entry, levels: list[tuple[str, str]]) -> bool:
             return True
     if len(numbers) == 1:
         return entry.measure == "scale" or numbers[0] == 0
-    gaps = numbers[-1] - numbers[0] + 1 - len(numbers)  # whole numbers between the labelled ones
-    return (entry.measure == "scale" and gaps > 0) or (len(numbers) <= 3 and gaps >= 3 and not _are_yes_and_no(levels))
+    gaps = _unlabelled(numbers)
+    # Answers are numbered one by one, with a rest such as 97 for others; the ends of a scale are apart.
+    if entry.measure == "scale" and not any(after - before == 1 for before, after in itertools.pairwise(numbers)):
+        return gaps > 0
+    few = len(numbers) <= 3 and gaps >= 3 and not _are_yes_and_no(levels)
+    return few or (entry.measure == "scale" and gaps > max(len(numbers), MOST_UNLABELLED))
+
+
+def _unlabelled(numbers: Sequence[float]) -> float:
+    """How many whole numbers between the labelled ones have no label."""
+    return max(numbers) - min(numbers) + 1 - len(numbers)
 
 
 def _are_yes_and_no(levels: list[tuple[str, str]]) -> bool:
@@ -325,7 +337,12 @@ def _levels(
     labels = {level: label for level, label in labels.items() if label != level}
     gaps = _single_codes(common["missing"], {as_text(value) for value in values})
     ordered = entry.measure == "ordinal"
-    if not entry.measure and looks_ordered([label for _, label in levels]):
+    if entry.measure == "scale" and not is_text and _unlabelled([float(code) for code, _ in levels]) > 0:
+        common = common | {"origin": "proposed"}
+        text = f"some numbers have no label: taken for codes of answers; if it counts or measures, {_AS_INTEGER}"
+        questions = (*questions, Question(entry.name, text, "kind"))
+    # SPSS calls every number a scale unless somebody changed that.
+    if entry.measure in ("", "scale") and looks_ordered([label for _, label in levels]):
         ordered, common = True, common | {"origin": "proposed"}
         questions = (*questions, Question(entry.name, "answers look ordered: ordinal is proposed", "kind"))
     kind = Ordinal if ordered else Categorical
@@ -359,25 +376,21 @@ def _numeric(
         )
     whole = entry.type == "integer"
     bounds: tuple[Any, Any] = (stated[0], stated[1])
-    origin, asked = "codebook", list(questions)
-    if None in bounds:
-        origin = "proposed"
+    reason = "" if None in bounds else "without its missing codes"
+    if bounds == (None, None) and len(ends) > 1:
         labelled = sorted(float(code) for code, _ in ends)
-        if len(labelled) > 1 and not any(bound is not None for bound in bounds):
-            bounds = (labelled[0], labelled[-1])
-            asked.append(
-                Question(entry.name, f"only some values have labels: bounds {_shown(bounds)} are proposed", "bounds")
-            )
-            whole = whole or all(number == int(number) for number in labelled)
-        else:
-            bounds, question = _guessed(entry, bounds, whole=whole)
-            asked.append(question)
+        bounds, reason = (labelled[0], labelled[-1]), "only some values have labels"
+        whole = whole or all(number == int(number) for number in labelled)
+    elif None in bounds:
+        bounds, reason = _guessed(entry, bounds, whole=whole)
     bounds, moved = _fit_bounds(bounds, common["missing"], entry)
-    if moved and not _are_unknown(bounds, whole=whole):
+    origin, asked = "codebook", list(questions)
+    if None in stated or moved:
         origin = "proposed"
-        asked.append(
-            Question(entry.name, f"bounds {_shown(bounds)} are proposed: they leave out the missing codes", "bounds")
-        )
+        if not reason and not _is_unknown(bounds, whole=whole):
+            reason = "between its missing codes; if values lie beyond a code, remove the code and widen them"
+        text = f"bounds {_shown(bounds)} are proposed: {reason}" if reason else _no_bounds(entry)
+        asked.append(Question(entry.name, text, "bounds"))
     low, high = map(as_number, bounds)
     if low == high:
         common["missing"] = _single_codes(common["missing"], {as_text(low)})
@@ -394,25 +407,29 @@ def _numeric(
     return _Made(Number(entry.name, **keys), tuple(asked))
 
 
-def _guessed(entry: Entry, stated: tuple[Any, Any], *, whole: bool) -> tuple[tuple[Any, Any], Question]:
-    """Bounds by public reasoning, or else the widest possible bounds, and the question about them."""
+def _guessed(entry: Entry, stated: tuple[Any, Any], *, whole: bool) -> tuple[tuple[Any, Any], str]:
+    """Bounds by public reasoning, and the reason; the widest there are, and no reason, if nothing speaks for any."""
     proposal = propose_bounds(entry.name, entry.label, entry.digits)
     if proposal is not None:
-        low, high = (
-            given if given is not None else guess for given, guess in zip(stated, proposal.bounds, strict=True)
-        )
+        low, high = (given if given is not None else end for given, end in zip(stated, proposal.bounds, strict=True))
         if low < high:
-            return (low, high), Question(
-                entry.name, f"bounds {_shown((low, high))} are proposed: {proposal.reason}", "bounds"
-            )
-    widest = UNKNOWN_WHOLE if whole else UNKNOWN_NUMBERS
+            return (low, high), proposal.reason
+    widest = _widest(whole=whole)
     low, high = (given if given is not None else end for given, end in zip(stated, widest, strict=True))
-    return (low, high), Question(entry.name, _NO_BOUNDS, "bounds")
+    return (low, high), ""
 
 
-def _are_unknown(bounds: tuple[Any, Any], *, whole: bool) -> bool:
-    """Whether one of them is the widest there is."""
-    return any(bound in (UNKNOWN_WHOLE if whole else UNKNOWN_NUMBERS) for bound in bounds)
+def _widest(*, whole: bool) -> tuple[float, float]:
+    return UNKNOWN_WHOLE if whole else UNKNOWN_NUMBERS
+
+
+def _is_unknown(bounds: Iterable[float], *, whole: bool) -> bool:
+    return any(bound in _widest(whole=whole) for bound in bounds)
+
+
+def _no_bounds(entry: Entry) -> str:
+    """What is asked of a number without bounds; of one without a known measure, whether it is one."""
+    return NO_BOUNDS if entry.measure == "scale" else f"{NO_BOUNDS}; if its numbers are codes, {_AS_LEVELS}"
 
 
 def _shown(bounds: tuple[float, float]) -> str:
@@ -431,7 +448,7 @@ def _fit_bounds(
     for least, most in sorted(spans, key=lambda span: -span[0]):
         if not (least <= high and low <= most):
             continue
-        if most <= 0 or high - least > most - low:
+        if (least <= 0 and most < high) or high - least > most - low:
             low = float(most) + step
         else:
             high = float(least) - step
@@ -445,7 +462,7 @@ def _calendar(entry: Entry, common: dict[str, Any], questions: tuple[Question, .
     stated = [_iso(bound, entry) for bound in entry.bounds]
     asked = list(questions)
     if None in stated:
-        asked.append(Question(entry.name, _NO_BOUNDS, "bounds"))
+        asked.append(Question(entry.name, NO_BOUNDS, "bounds"))
         common = common | {"origin": "proposed"}
     low, high = (given or end for given, end in zip(stated, UNKNOWN_DATES, strict=True))
     if low > high:
@@ -474,5 +491,4 @@ def needs_bounds(column: Column) -> bool:
         return False
     if isinstance(column, CalendarColumn):
         return any(str(bound)[:10] in UNKNOWN_DATES for bound in column.bounds)
-    is_number = isinstance(column, NumericColumn)
-    return is_number and _are_unknown(column.bounds, whole=isinstance(column, Integer))
+    return isinstance(column, NumericColumn) and _is_unknown(column.bounds, whole=isinstance(column, Integer))

@@ -131,3 +131,9 @@ def as_number(number: float) -> int | float:
 def short(text: object) -> str:
     """A text on one line, short enough for a description."""
     return shortened(" ".join(str(text).split()), MOST_LETTERS)
+
+
+def gaps_by_label(codes: Iterable[tuple[str, str]]) -> str:
+    """What is asked about codes whose labels name gaps."""
+    listed = ", ".join(f"{code} {label!r}" for code, label in codes)
+    return f"labels show that these codes are gaps: {shortened(listed, 120)}"

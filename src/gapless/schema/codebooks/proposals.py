@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gapless.text import plural
+
 YEARS = "a year"
 _NUMBER = r"(-?\d{1,4}(?:\.\d+)?)"
 
@@ -111,7 +113,7 @@ def propose_bounds(name: str, label: str, digits: int | None = None) -> Proposal
             if pattern.search(text):
                 return proposal
     if digits is not None and digits <= 4:
-        return Proposal((0, 10**digits - 1), f"at most {digits} digits, by the width of its format")
+        return Proposal((0, 10**digits - 1), f"at most {plural(digits, 'digit')}, by the width of its format")
     return None
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gapless.schema.codebooks.branching import rules_of_branching
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, number_of
+from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, gaps_by_label, number_of
 from gapless.schema.gap_codes import MissingCode
-from gapless.schema.gap_words import is_clearly_a_gap
+from gapless.schema.gap_words import is_gap
 from gapless.schema.schema import Constraint
 from gapless.text import shortened
 
@@ -149,8 +149,10 @@ def _entries(row: dict[str, str], where: str) -> list[Entry]:
 
 
 def _with_gaps(entry: Entry) -> Entry:
-    """Choices that name gaps are gaps."""
-    return replace(entry, missing=tuple(MissingCode(code) for code, label in entry.codes if is_clearly_a_gap(label)))
+    """Choices that name gaps are gaps, and are asked about."""
+    named = [(code, label) for code, label in entry.codes if is_gap(code, label)]
+    remarks = (gaps_by_label(named),) if named else ()
+    return replace(entry, missing=tuple(MissingCode(code) for code, _ in named), remarks=(*entry.remarks, *remarks))
 
 
 def _choices(text: str, name: str, where: str) -> tuple[tuple[str, str], ...]:

@@ -14,12 +14,15 @@ from typing import Any
 from gapless.errors import ReadError, SchemaError, requires_extra
 from gapless.schema.codebooks.entries import Contents, Entry, EntryType, Measure, check_codes, short
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
+from gapless.schema.stat_dates import Dates, dates_of
 from gapless.text import shortened
 
-_DATE = re.compile(r"([AESJ]?DATE|MOYR|YYMMDD|MMDDYY|DDMMYY|MONYY|JULIAN|WORDDATE|DAY|B8601DA|E8601DA)", re.IGNORECASE)
-_DATETIME = re.compile(r"(DATETIME|YMDHMS|B8601DT|E8601DT|DATEAMPM)", re.IGNORECASE)
-_OTHER_TIME = re.compile(r"(D?TIME|MTIME|WKDAY|MONTH|QYR|WKYR|HHMM|TOD|WEEKDATE|WEEKDAY|QTR|YYQ)", re.IGNORECASE)
-_STATA_TIME = {"%td": "date", "%d": "date", "%tc": "datetime", "%tC": "datetime"}
+# Times of day, weekdays, quarters and similar: a file stores seconds, days or other units, which its rows have.
+_OTHER_TIME = re.compile(
+    r"(D?TIME(AMPM)?|MTIME|MMSS|WKDAY|MONTH|HHMM|HOUR|TOD|[EB]8601T[MZ]|DOWNAME|MONNAME|WEEKDAY|WEEK[UVW]?|DAY|YEAR|"
+    r"QTRR?|YYQ[RCDNPS]*|YYMM[CDNPS]|MMYY[CDNPS]?|JULIAN|JULDAY|WORDDAT[EX]|NENGO|DT[A-Z]+)",
+    re.IGNORECASE,
+)
 _WIDTH = re.compile(r"F?(\d+)(?:\.(\d*))?", re.IGNORECASE)
 _MEASURES: dict[str, Measure] = {"nominal": "nominal", "ordinal": "ordinal", "scale": "scale"}
 _READERS = {
@@ -30,6 +33,8 @@ _READERS = {
     ".sas7bdat": "read_sas7bdat",
     ".xpt": "read_xport",
 }
+_PROGRAMS = {".dta": "Stata", ".sas7bdat": "SAS", ".xpt": "SAS"}
+_AS_NUMBER = "to keep it, declare it as a number, in the unit that the file stores"
 _SECONDS = 600  # after which reading a header is given up
 _PROGRAM = """
 import json, sys
@@ -100,6 +105,7 @@ def _entry(metadata: Any, name: str, kind: str) -> Entry:
     missing += tuple(MissingCode(f".{key}", "unknown", short(labels[key])) for key in sorted(letters))
     type_, left_out = _type(form, kind, str(metadata.readstat_variable_types.get(name, "")), is_text=is_text)
     width = _WIDTH.fullmatch(form)
+    months = type_ == "date" and dates_of(_PROGRAMS.get(kind, "SPSS"), form) == Dates(None, has_time=False)
     digits = int(width[1]) if width and type_ == "integer" and len(width[1]) < 4 else None
     return Entry(
         name,
@@ -111,6 +117,7 @@ def _entry(metadata: Any, name: str, kind: str) -> Entry:
         missing=missing,
         digits=digits,
         left_out="" if codes else left_out,
+        more=(("resolution", "month"),) if months else (),
     )
 
 
@@ -142,21 +149,16 @@ def _range(least: float, most: float, where: str) -> MissingRange:
 
 def _type(form: str, kind: str, stored: str, *, is_text: bool) -> tuple[EntryType, str]:
     """The type of a column by its format, and why it cannot be used if so."""
-    time = "times of day and similar units are not read: write them as numbers"
     if is_text:
         return "text", ""
-    if kind == ".dta":
-        base = re.sub(r"^%-?", "%", form)
-        stata: EntryType | None = next((value for key, value in _STATA_TIME.items() if base.startswith(key)), None)  # type: ignore[misc]
-        if stata is not None:
-            return stata, ""
-        return ("", time) if base.startswith("%t") else (("integer" if stored.startswith("int") else "number"), "")
+    program = _PROGRAMS.get(kind, "SPSS")
+    dates = dates_of(program, form)
+    if dates is not None:
+        return ("datetime" if dates.has_time else "date"), ""
     word = re.sub(r"[\d.]+$", "", form)
-    if _DATETIME.fullmatch(word):
-        return "datetime", ""
-    if _DATE.fullmatch(word):
-        return "date", ""
-    if _OTHER_TIME.fullmatch(word):
-        return "", time
+    if re.match(r"%-?t", form) if program == "Stata" else _OTHER_TIME.fullmatch(word):
+        return "", f"its format {shortened(form, 20)} is a time of day or a similar unit; {_AS_NUMBER}"
+    if program == "Stata":
+        return ("integer" if stored.startswith("int") else "number"), ""
     width = _WIDTH.fullmatch(form)
     return ("integer" if width and width[2] in ("0", "", None) and width[1] else "number"), ""

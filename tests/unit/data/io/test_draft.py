@@ -721,3 +721,11 @@ def test_an_id_in_text_and_one_that_is_often_missing_are_proposed():
     ids = [f"P{place % 25:03}" if place % 3 else "NA" for place in range(200)]
     draft = gl.data.draft_schema(pl.DataFrame({"subject": ids, "age": [20 + place % 50 for place in range(200)]}))
     assert draft.schema.person == ("subject",)
+
+
+def test_answers_that_may_be_gaps_or_the_same_are_named(tmp_path):
+    rows = [("ja", "m"), ("nein", "M"), ("weiß nicht", "f"), ("ja", "f")]
+    frame = pl.DataFrame(rows, schema=["smoker", "sex"], orient="row")
+    doubts = gl.data.draft_schema(frame).doubts
+    assert doubts["smoker"] == ["drafted as answers, perhaps gaps: weiß nicht; if so, move them from levels to missing"]
+    assert doubts["sex"][0].startswith("only capital letters differ: M, m;")

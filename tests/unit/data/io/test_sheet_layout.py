@@ -65,6 +65,11 @@ def test_a_draft_takes_the_same_keys(book):
     assert drafted.names == ("age", "sex")
 
 
+def test_a_title_above_the_table_is_no_header(book):
+    with pytest.raises(gl.errors.ReadError, match=r"columns without a name in(.|\n)*write header_row = 3"):
+        gl.data.draft_schema(book, sheet="the data")
+
+
 def test_rows_are_skipped_without_a_header_row_too(tmp_path):
     frame = pl.DataFrame({"age": ["years", "34"], "sex": ["code", "F"]})
     text = gl.Schema("t", [gl.Categorical("age", ["years", "34"]), gl.Categorical("sex", ["code", "F"])])

@@ -318,7 +318,7 @@ BAD_FILES = {
     "tabs": ("s.csv", b"a\tb\n1\t0\n", "is not separated by commas", r'separator = "\t"'),
     "same name twice": ("d.csv", b"a,b, a\n1,0,1\n", "has two columns of the same name", "different names"),
     "no name": ("d.csv", b"a,b,\n1,0,\n", "has a column without a name", "delete the column"),
-    "not utf-8": ("l.csv", b"a,b\n\xff,1\n", "is not utf-8 text", 'encoding="latin-1"'),
+    "not utf-8": ("l.csv", b"a,b\n\xff,1\n", "is not utf-8 text", 'encoding="cp1252"'),
     "UTF-16": ("l.csv", "a,b\n1,0\n".encode("utf-16"), "is not utf-8 text", 'encoding="utf-16"'),
     "UTF-16, zipped": ("l.csv.gz", gzip.compress("a,b\n1,0\n".encode("utf-16")), "is not utf-8", 'encoding="utf-16"'),
     "UTF-16 the other way": ("l.csv", b"\xfe\xff" + "a,b\n1,0\n".encode("utf-16-be"), "is not utf-8", "utf-16"),

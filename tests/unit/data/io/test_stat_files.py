@@ -14,7 +14,8 @@ import gapless as gl
 from gapless.data.io import stat_files
 from gapless.data.io.persons import RowLimit
 from gapless.data.io.reading import open_engine
-from gapless.data.io.stat_files import STAT_ENDINGS, StatFile, dates_of, stat_frames
+from gapless.data.io.stat_files import STAT_ENDINGS, StatFile, stat_frames
+from gapless.schema.stat_dates import dates_of
 
 ROWS = 23
 

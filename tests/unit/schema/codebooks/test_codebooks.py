@@ -60,6 +60,13 @@ def test_a_redcap_dictionary(read):
     assert schema["cigs"].missing[0].kind == "not-asked"
 
 
+def test_a_gap_among_choices_is_asked_about(read):
+    found = read(REDCAP + 'vote,base,,radio,Vote,"1, Yes | 2, No | 9, Don\'t know/Refused",,,,,,,\n')
+    assert found.schema["vote"].levels == (1, 2)
+    assert found.schema["vote"].missing == (MissingCode("9", "dont-know", "Don't know/Refused"),)
+    assert asked_of(found, "vote") == ["""taken for gaps by their labels: 9 "Don't know/Refused\""""]
+
+
 def test_branching_logic_becomes_rules_or_one_line(read):
     found = read(REDCAP)
     assert [rule.forbidden for rule in found.schema.constraints] == [
@@ -183,7 +190,27 @@ def test_a_table_of_codes(read):
     assert (schema["rating"].bounds, schema["rating"].bins, schema["rating"].origin) == ((1, 7), 7, "proposed")
     assert (schema["age"].bounds, schema["age"].origin) == ((0, 120), "codebook")
     assert (schema["pain"].kind, schema["pain"].bounds) == ("integer", (0, 10))
-    assert asked_of(found, "pain") == ["only some values have labels: bounds [0, 10] are proposed"]
+    assert asked_of(found, "pain") == ["bounds [0, 10] are proposed: only some values have labels"]
+
+
+def test_an_abbreviation_is_a_gap_with_a_code_that_surveys_use_for_gaps(read):
+    schema = read("column,code,label\nsex,1,Mann\n,2,Frau\n,9,k.A.\ngame,1,won\n,2,lost\n").schema
+    assert schema["sex"].missing == (MissingCode("9", "refused", "k.A."),)
+    assert schema["game"].levels == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "hint"),
+    [
+        ("column,code,label\nsex,1=male; 2=female,Sex\n", "has several codes of 'sex' in one cell", "one row for each"),
+        ("Codebook of the study\n\ncolumn,code,label\n", "has no column called column", "into the first row"),
+        ("id;age\n1;30\n", "has no column called column", "run `gapless schema draft`"),
+    ],
+)
+def test_tables_of_another_form_are_refused(read, text, wrong, hint):
+    with pytest.raises(SchemaError, match=wrong) as refused:
+        read(text)
+    assert hint in str(refused.value)
 
 
 def test_a_workbook_is_a_table_of_codes(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import ReadError
-from gapless.schema.codebooks import read_codebook, stat_metadata
+from gapless.schema.codebooks import needs_bounds, read_codebook, stat_metadata
 from gapless.schema.gap_codes import MissingCode, MissingRange
 
 pyreadstat = pytest.importorskip("pyreadstat")
@@ -162,3 +162,85 @@ def test_no_module_beside_the_file_is_run(tmp_path, monkeypatch):
     (tmp_path / "pyreadstat.py").write_text("raise RuntimeError")
     monkeypatch.chdir(tmp_path)
     assert gl.Schema.from_codebook("s.sav")["q1"].levels == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("ending", "form", "kind"),
+    [
+        ("dta", "%tm", "date"),
+        ("dta", "%tq", None),
+        ("sav", "QYR6", "date"),
+        ("sav", "TIME8", None),
+        ("xpt", "WEEKDATE29", "date"),
+        ("xpt", "MONNAME3", None),
+        ("xpt", "DAY2", None),
+        ("xpt", "DATETIME19", "datetime"),
+    ],
+)
+def test_the_schema_takes_the_dates_that_its_rows_are_read_as(tmp_path, ending, form, kind):
+    write = {"dta": pyreadstat.write_dta, "sav": pyreadstat.write_sav, "xpt": pyreadstat.write_xport}[ending]
+    frame = pl.DataFrame({"n": [1.0, 2.0], "when": [630.0, 631.0]})
+    write(frame, str(tmp_path / f"d.{ending}"), variable_format={"when": form})
+    found = read_codebook(tmp_path / f"d.{ending}")
+    if kind is None:
+        assert found.schema.ignore == ("when",)
+        assert any("declare it as a number" in line for line in found.asked)
+        return
+    assert found.schema["when"].kind == kind
+    assert gl.Table.read(str(tmp_path / f"d.{ending}"), found.schema)["when"].null_count() == 0
+
+
+def test_an_old_survey_that_calls_every_answer_a_scale(tmp_path):
+    """Labels as in a real opinion poll of 2004, whose measures nobody set."""
+    labels = {
+        "q1": {1: "Satisfied", 2: "Dissatisfied", 9: "(DO NOT READ) Don't know/Refused"},
+        "q2": {1: "Very well", 2: "Somewhat well", 3: "Not too well", 4: "Not at all", 9: "Don’t know/Refused"},
+        "state": {1: "Alabama", 2: "Alaska", 4: "Arizona", 5: "Arkansas"},
+        "faith": {1: "Protestant", 2: "Jewish", 3: "Mormon", 97: "Other (SPECIFY)", 98: "DK", 99: "Refused (VOL)"},
+        "mood": {1: "Bad", 3: "Fair", 5: "Good"},
+        "years": {0: "Under a year", 25: "25 or more years", 99: "DK/Ref"},
+    }
+    frame = pl.DataFrame({name: [1.0] for name in labels})
+    measures = dict.fromkeys(labels, "scale")
+    pyreadstat.write_sav(frame, str(tmp_path / "s.sav"), variable_value_labels=labels, variable_measure=measures)
+    found = read_codebook(tmp_path / "s.sav")
+    schema = found.schema
+    assert (schema["q1"].levels, schema["q1"].origin) == ((1, 2), "codebook")
+    assert [gap.kind for gap in schema["q1"].missing] == ["dont-know"]
+    assert (schema["q2"].kind, schema["q2"].levels, schema["q2"].origin) == ("ordinal", (1, 2, 3, 4), "proposed")
+    assert (schema["state"].kind, schema["state"].origin) == ("categorical", "proposed")
+    assert schema["faith"].levels == (1, 2, 3, 97)
+    assert any(line.startswith("state, faith: some numbers have no label") for line in found.asked)
+    assert (schema["mood"].kind, schema["mood"].bounds) == ("integer", (1, 5))
+    assert (schema["years"].kind, schema["years"].bounds) == ("integer", (0, 25))
+
+
+def test_bounds_beside_missing_codes(tmp_path):
+    """Codes as in a table of employees, where a salary of 0 is missing: unknown bounds stay unknown."""
+    frame = pl.DataFrame({name: [1.0] for name in ("salary", "line", "months", "income")})
+    ranges = {"salary": [0], "line": [{"lo": 0, "hi": 9}], "months": [0], "income": [{"lo": -1e308, "hi": -1}, 999]}
+    forms = {"salary": "F8.2", "line": "F8.2", "months": "F2.0", "income": "F8.2"}
+    measures = dict.fromkeys(ranges, "scale")
+    path = str(tmp_path / "s.sav")
+    pyreadstat.write_sav(frame, path, missing_ranges=ranges, variable_format=forms, variable_measure=measures)
+    found = read_codebook(path)
+    assert found.schema["salary"].bounds == (1, 1e300)
+    assert found.schema["line"].bounds == (10, 1e300)
+    assert needs_bounds(found.schema["salary"])
+    assert found.schema["months"].bounds == (1, 99)
+    assert "months: bounds [1, 99] are proposed: at most 2 digits, by the width of its format" in found.asked
+    assert not needs_bounds(found.schema["income"])  # both ends are beside codes, so they are proposed with this reason
+    assert any("income: bounds [0, 998] are proposed: between its missing codes" in line for line in found.asked)
+
+
+def test_a_number_without_a_measure_may_have_codes(tmp_path):
+    pyreadstat.write_xport(pl.DataFrame({"RIAGENDR": [1.0, 2.0]}), str(tmp_path / "s.xpt"))
+    (line, *_) = read_codebook(tmp_path / "s.xpt").asked
+    assert line.startswith("RIAGENDR: its bounds are not known")
+    assert 'if its numbers are codes, write kind = "categorical" and levels' in line
+
+
+def test_a_catalog_is_not_ignored(tmp_path):
+    pyreadstat.write_xport(pl.DataFrame({"a": [1.0]}), str(tmp_path / "s.xpt"))
+    with pytest.raises(ReadError, match=r"a catalog has the labels of a \.sas7bdat file"):
+        read_codebook(tmp_path / "s.xpt", catalog=tmp_path / "formats.sas7bcat")
