@@ -23,8 +23,8 @@ def test_what_is_confirmed_has_its_labels(folder, run_here):
     (folder / "codes.csv").write_text(rows)
     assert run_here("schema", "from", "codes.csv", "-o", "codes.toml")[0] == 0
     out = run_here("schema", "confirm", "codes.toml", "--list")[1]
-    assert "kind = ordinal, levels = [1 'Never', 2 'Sometimes', 3 'Often']" in " ".join(out.split())
-    assert """missing = [9 "Don't know" (dont-know)]""" in " ".join(out.split())
+    assert 'levels = [1, 2, 3], labels = { 1 = "Never", 2 = "Sometimes", 3 = "Often" }' in " ".join(out.split())
+    assert """missing = [{ code = "9", kind = "dont-know", label = "Don't know" }]""" in " ".join(out.split())
 
 
 def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
@@ -68,7 +68,7 @@ def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
     text = (folder / "study.toml").read_text()
     (folder / "study.toml").write_text(text.replace('"9999-12-31"', '"2010-12-31"'))
     assert run_here("schema", "confirm", "study.toml", "age")[0] == 2  # it came from the codebook
-    assert run_here("schema", "confirm", "study.toml", "--list")[1].startswith("born: kind = date")
+    assert run_here("schema", "confirm", "study.toml", "--list")[1].startswith('born: kind = "date"')
     assert gl.Schema.read("study.toml").unconfirmed
     assert run_here("schema", "confirm", "study.toml", "born")[0] == 0
     assert "Nothing is left to confirm" in run_here("schema", "confirm", "study.toml")[1]

@@ -64,7 +64,7 @@ def test_a_gap_among_choices_is_asked_about(read):
     found = read(REDCAP + 'vote,base,,radio,Vote,"1, Yes | 2, No | 9, Don\'t know/Refused",,,,,,,\n')
     assert found.schema["vote"].levels == (1, 2)
     assert found.schema["vote"].missing == (MissingCode("9", "dont-know", "Don't know/Refused"),)
-    assert asked_of(found, "vote") == ["""taken for gaps by their labels: 9 "Don't know/Refused\""""]
+    assert asked_of(found, "vote") == ["""labels show that these codes are gaps: 9 "Don't know/Refused\""""]
 
 
 def test_branching_logic_becomes_rules_or_one_line(read):

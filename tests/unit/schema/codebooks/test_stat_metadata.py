@@ -236,7 +236,7 @@ def test_bounds_beside_missing_codes(tmp_path):
 def test_a_number_without_a_measure_may_have_codes(tmp_path):
     pyreadstat.write_xport(pl.DataFrame({"RIAGENDR": [1.0, 2.0]}), str(tmp_path / "s.xpt"))
     (line, *_) = read_codebook(tmp_path / "s.xpt").asked
-    assert line.startswith("RIAGENDR: its bounds are not known")
+    assert line.startswith("RIAGENDR: bounds are not known")
     assert 'if its numbers are codes, write kind = "categorical" and levels' in line
 
 
