@@ -13,7 +13,17 @@ from xml.parsers import expat
 
 from gapless.errors import SchemaError
 from gapless.schema.carried_schema import DDI_NOTE, digest_of_variables, restore
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, Measure, check_codes, error, number_of, short
+from gapless.schema.codebooks.entries import (
+    Contents,
+    Entry,
+    EntryType,
+    Measure,
+    check_codes,
+    check_size,
+    error,
+    number_of,
+    short,
+)
 from gapless.schema.codebooks.json_codebooks import choose
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
 from gapless.schema.gap_words import gap_kind
@@ -21,6 +31,7 @@ from gapless.schema.schema import Schema
 from gapless.text import shortened
 
 MOST_DEPTH = 60  # of nested elements
+MOST_PARTS = 6_000_000  # elements and attributes
 _MEASURES: dict[str, Measure] = {
     "nominal": "nominal",
     "ordinal": "ordinal",
@@ -47,6 +58,7 @@ def read_ddi(content: bytes, path: Path, table: str | None) -> Contents | Schema
     if len(files) > 1 or table is not None:
         chosen = files[choose(files, table, path.name)]
         variables = [variable for variable in variables if chosen in (variable.get("files") or chosen).split()]
+    check_size(variables, path.name)
     entries = tuple(
         _entry(variable, f"variable {place} of {path.name}") for place, variable in enumerate(variables, start=1)
     )
@@ -63,7 +75,7 @@ def parse_xml(content: bytes, path: Path) -> Element:
     builder = TreeBuilder()
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
-    depth = 0
+    depth = parts = 0
 
     def refuse(*_: Any) -> Any:
         hint = "remove the document type (<!DOCTYPE …>) and its entities from the codebook"
@@ -71,8 +83,10 @@ def parse_xml(content: bytes, path: Path) -> Element:
         raise SchemaError(wrong, hint=hint)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
+        nonlocal depth, parts
+        depth, parts = depth + 1, parts + 1 + len(attributes)
+        if parts > MOST_PARTS:
+            raise error(path.name, f"has more than {MOST_PARTS:,} elements and attributes", "split the codebook")
         if depth > MOST_DEPTH:
             where = f"line {parser.CurrentLineNumber} of {path.name}"
             raise error(where, f"has more than {MOST_DEPTH} elements within each other")
