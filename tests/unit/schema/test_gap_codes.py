@@ -200,9 +200,25 @@ def test_an_old_draft_is_a_draft_column_by_column():
     assert [column.origin for column in schema.columns] == ["data", "typed"]
 
 
-@pytest.mark.parametrize(
+ORIGINS = pytest.mark.parametrize(
     ("origin", "wrong"), [("data", "read from the data for 'b'"), ("proposed", "proposed and not confirmed for 'b'")]
 )
+
+
+@ORIGINS
+def test_bins_that_were_not_confirmed_are_refused_after_reading_too(tmp_path, origin, wrong):
+    """What was found: `rebin` took edges that were read from the data."""
+    schema = schema_of(gl.Integer("b", bounds=(0, 9), bins=10))
+    budget = gl.Budget(epsilon=1, delta=1e-6)
+    frame = pl.DataFrame({"b": [3, 7]})
+    table = gl.read(frame, schema, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=budget)
+    learned = schema_of(gl.Integer("b", bounds=(0, 9), edges=(0, 3, 7, 9), origin=origin))
+    with pytest.raises(SchemaError, match=wrong):
+        table.rebin(learned)
+    assert table.rebin(learned.confirmed()).schema["b"].values_size == 3
+
+
+@ORIGINS
 def test_unconfirmed_facts_stop_reading_and_confirmed_ones_do_not(tmp_path, origin, wrong):
     schema = schema_of(gl.Boolean("a", origin="codebook"), gl.Boolean("b", origin=origin))
     frame, ledger = pl.DataFrame({"a": [True], "b": [False]}), tmp_path / "t.ledger"

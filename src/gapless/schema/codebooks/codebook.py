@@ -376,7 +376,7 @@ def _numeric(
         asked.append(Question(entry.name, f"bounds {_shown(bounds)} are proposed, without its missing codes", "bounds"))
     low, high = map(as_number, bounds)
     if low == high:
-        return _Made(Categorical(entry.name, [low], **common), tuple(asked))
+        return _Made(Categorical(entry.name, [low], **common | {"origin": origin}), tuple(asked))
     whole = whole and isinstance(low, int) and isinstance(high, int)
     single = whole and high - low < MOST_SINGLE_BINS
     keys = common | {"bounds": (low, high), "bins": int(high - low + 1) if single else LEARNED, "origin": origin}
