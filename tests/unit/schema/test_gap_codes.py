@@ -218,6 +218,12 @@ def test_bins_that_were_not_confirmed_are_refused_after_reading_too(tmp_path, or
     assert table.rebin(learned.confirmed()).schema["b"].values_size == 3
 
 
+def test_columns_of_different_origins_are_no_run():
+    origins = ["typed", "typed", "data", "typed", "typed", "typed", "typed", "typed"]
+    schema = schema_of(*(gl.Boolean(f"q{place}", origin=origin) for place, origin in enumerate(origins)))
+    assert [column.origin for column in gl.Schema.from_toml(schema.to_toml()).columns] == origins
+
+
 @ORIGINS
 def test_unconfirmed_facts_stop_reading_and_confirmed_ones_do_not(tmp_path, origin, wrong):
     schema = schema_of(gl.Boolean("a", origin="codebook"), gl.Boolean("b", origin=origin))

@@ -5,6 +5,7 @@ The text is parsed by the standard library. A document type, which entities need
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,10 @@ def _range(span: Element, where: str, name: str) -> MissingRange:
     if least is None and most is None:
         raise error(where, f"has an invalid range of {name!r} without numbers")
     ends = (float("-inf") if least is None else least, float("inf") if most is None else most)
+    if span.get("minExclusive") and not span.get("min"):  # a value beside the range is no gap
+        ends = (math.nextafter(ends[0], math.inf), ends[1])
+    if span.get("maxExclusive") and not span.get("max"):
+        ends = (ends[0], math.nextafter(ends[1], -math.inf))
     if ends[0] > ends[1]:
         raise error(where, f"has an invalid range of {name!r} from {ends[0]:g} to {ends[1]:g}")
     return MissingRange(*ends)

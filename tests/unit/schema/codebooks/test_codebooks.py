@@ -282,3 +282,17 @@ def test_a_codebook_from_a_catalogue_and_markup_in_labels(read):
     row = 'place,base,,radio,"PLACE <div style=""x:y"">of <b>care</b></div>","1, <i>Urban</i> | 2, Rural",,,,,,,\n'
     column = read(REDCAP + row).schema["place"]
     assert (column.description, column.labels) == ("PLACE of care", (("1", "Urban"), ("2", "Rural")))
+
+
+def test_a_number_beside_a_range_that_excludes_it_is_no_gap(read):
+    """What was found: `minExclusive="96"` made 96 a gap."""
+    span = '<range minExclusive="96" max="99"/></invalrng><invalrng><range min="-9" maxExclusive="-1"/>'
+    (column,) = [c for c in read(DDI.replace('<range min="97" max="99"/>', span), "d.xml").schema.columns if c.name == "age"]
+    table = gl.Table.read(pl.DataFrame({"age": ["96", "97", "99", "-1", "-2"]}), gl.Schema("t", [column]))
+    assert [code < column.size for code in table.codes[0]] == [True, False, False, True, False]
+
+
+def test_a_single_value_that_is_left_within_proposed_bounds_is_proposed(read):
+    text = "column,code,label,type,min,max,missing\na,,,integer,0,1,\n,1,Refused,,,,yes\nb,,,integer,0,5,\n"
+    found = read(text).schema
+    assert (type(found["a"]), found["a"].levels, found["a"].origin) == (gl.Categorical, (0,), "proposed")

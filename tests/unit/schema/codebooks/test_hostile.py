@@ -271,6 +271,14 @@ def test_more_columns_than_can_be_handled_are_refused_soon(tmp_path, name, text)
     assert time.process_time() - begun < 5
 
 
+def test_half_of_a_pair_of_escapes_is_refused_and_a_pair_is_a_character(tmp_path):
+    """What was found: such a title could not be written into the schema file."""
+    text = '{"fields": [{"name": "a", "type": "boolean", "title": "x\\ud83d%s"}]}'
+    assert "p.json is not valid JSON" in refused(tmp_path, text % "y", "p.json")
+    (tmp_path / "p.json").write_text(text % "\\ude00")
+    assert read_codebook(tmp_path / "p.json").schema["a"].description == "x\U0001f600"
+
+
 def test_parts_beyond_the_limits_are_refused(tmp_path):
     with mock.patch("gapless.schema.codebooks.ddi.MOST_PARTS", 20):
         assert "more than 20 elements and attributes" in refused(tmp_path, DDI, "d.xml")
