@@ -56,7 +56,7 @@ def read_data_package(content: Any, path: Path, table: str | None) -> Contents |
     name = str(resource.get("name") or path.name.split(".")[0])
     where = f"resource {name!r} of {path.name}"
     if isinstance(resource["schema"], str):
-        hint = "pass the file of the Table Schema in place of the Data Package"
+        hint = "use that file as the codebook"
         raise error(where, f"names another file for its schema: {resource['schema']!r}", hint)
     schema = as_mapping(resource["schema"], f"the schema of {where}")
     return _contents(schema, resource, where, name)

@@ -23,11 +23,11 @@ def load_json(content: bytes, path: Path) -> Any:
         parsed = parse_json(text)
         if _SURROGATE.search(text):
             json.dumps(parsed, ensure_ascii=False).encode()  # half of a pair of escapes is no character
-        return parsed
     except ValueError as malformed:
         what = shortened(" ".join(str(malformed).split()), 120)
         hint = "correct the file at this place, or export it again as UTF-8"
         raise SchemaError(f"{path.name} is not valid JSON: {what}", hint=hint) from None
+    return parsed
 
 
 def is_csvw(content: Any) -> bool:

@@ -287,7 +287,9 @@ def test_a_codebook_from_a_catalogue_and_markup_in_labels(read):
 def test_a_number_beside_a_range_that_excludes_it_is_no_gap(read):
     """What was found: `minExclusive="96"` made 96 a gap."""
     span = '<range minExclusive="96" max="99"/></invalrng><invalrng><range min="-9" maxExclusive="-1"/>'
-    (column,) = [c for c in read(DDI.replace('<range min="97" max="99"/>', span), "d.xml").schema.columns if c.name == "age"]
+    (column,) = [
+        c for c in read(DDI.replace('<range min="97" max="99"/>', span), "d.xml").schema.columns if c.name == "age"
+    ]
     table = gl.Table.read(pl.DataFrame({"age": ["96", "97", "99", "-1", "-2"]}), gl.Schema("t", [column]))
     assert [code < column.size for code in table.codes[0]] == [True, False, False, True, False]
 
