@@ -58,7 +58,7 @@ def _print_remarks(result: Check) -> None:
 
 def _print_warnings(result: Check, schema: Schema) -> None:
     """Print what would stop a release, or make its promise wrong."""
-    from gapless.data.io.reading import CONFIRM_HINT
+    from gapless.schema.schema import CONFIRM_HINT
     from gapless.schema.toml import quoted
     from gapless.text import listing, plural
 

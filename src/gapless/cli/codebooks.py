@@ -76,7 +76,7 @@ def schema_confirm(
     """
     from gapless.schema import Schema
     from gapless.schema.codebooks import needs_bounds
-    from gapless.text import listing, nearest, plural
+    from gapless.text import listing, nearest, plural, visible
 
     known = Schema.read(schema)
     left = {column.name: column for column in known.unconfirmed}
@@ -89,7 +89,7 @@ def schema_confirm(
         console.print(f"Nothing is left to confirm in {schema}.")
         return
     for column in chosen:
-        console.print(f"{column.name}: {_facts(column)}")
+        console.print(visible(f"{column.name}: {_facts(column)}"))
     if show:
         return
     lacking = [column.name for column in chosen if needs_bounds(column)]

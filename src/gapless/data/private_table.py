@@ -89,6 +89,7 @@ class PrivateTable(Sealed):
         reads_every_row: bool = False,
         query_digest: str | None = None,
     ) -> None:
+        schema.check_confirmed()  # here, so that also bins that come later cannot be read from the data
         self._unbinned_rows = unbinned_rows  # coded by `schema.finest`
         self._schema = schema
         self._ledger = ledger

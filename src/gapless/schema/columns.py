@@ -162,7 +162,7 @@ class Column:
     @cached_property
     def not_applicable(self) -> str | None:
         """The text of *not applicable* in a file, or None if the column has no structural code."""
-        return next((_text_of(code) for code in self.missing if code.is_structural), None)
+        return next((self.text_of(code) for code in self.missing if code.is_structural), None)
 
     @property
     def empty_is_a_gap(self) -> bool:
@@ -258,8 +258,20 @@ class Column:
 
     def text_of_gap(self, kind: MissingKind) -> str:
         """The text of such a cell in a file: the empty text if declared, else the first code."""
-        codes = [_text_of(code) for code in self.missing if code.kind == kind]
+        codes = [self.text_of(code) for code in self.missing if code.kind == kind]
         return "" if "" in codes or not codes else codes[0]
+
+    def text_of(self, gap: MissingCode | MissingRange) -> str:
+        """The text of such a gap in a file; of a range a number that no code of another kind declares."""
+        if isinstance(gap, MissingCode):
+            return gap.code
+        state = gap_state(gap.kind)
+        text = gap.text_besides({code.code for code in self.missing_codes if gap_state(code.kind) != state})
+        if text is None:
+            wrong = f"declares each number of the missing range {gap} also as a code of another kind"
+            raise self._error(wrong, hint="remove the range, or remove one of the codes")
+        decimal: str = getattr(self, "decimal", ".")
+        return text.replace(".", decimal)
 
     def code_of(self, cell: object) -> int:
         """The code of an observed cell by its name or level.
@@ -275,11 +287,6 @@ class Column:
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
         """Draw one value for each code of a level or bin (codes below `values_size`)."""
         raise NotImplementedError
-
-
-def _text_of(code: MissingCode | MissingRange) -> str:
-    """The text of such a gap in a file."""
-    return code.code if isinstance(code, MissingCode) else code.text
 
 
 @dataclass(frozen=True)

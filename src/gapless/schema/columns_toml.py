@@ -25,6 +25,7 @@ _CLASSES: tuple[type[Column], ...] = (Categorical, Ordinal, Integer, Number, Boo
 KINDS = {column.kind: column for column in _CLASSES}
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "per_person", "description", "origin")
 _RUN = re.compile(r"(?P<prefix>.*?)(?P<first>[0-9]+)\.\.(?P<again>.*?)(?P<last>[0-9]+)", re.DOTALL)
+LONGEST_RUN = 200  # characters of the name of a run
 MOST_IN_RUN = 10_000  # columns that one entry may declare
 LEAST_IN_RUN = 5  # columns alike from which on one entry is written for them
 MOST_NAMES = 8  # columns or runs that a line names
@@ -38,7 +39,7 @@ def run_of(name: str) -> list[str] | None:
     >>> run_of("q08..q11"), run_of("q8..q11"), run_of("income..eur")
     (['q08', 'q09', 'q10', 'q11'], ['q8', 'q9', 'q10', 'q11'], None)
     """
-    if ".." not in name or not (found := _RUN.fullmatch(name)):
+    if ".." not in name or len(name) > LONGEST_RUN or not (found := _RUN.fullmatch(name)):
         return None
     prefix, first, again, last = found.groups()
     if again != prefix:
@@ -122,8 +123,9 @@ def _run_key() -> Any:
 
     def key(item: tuple[int, tuple[str, Mapping[str, Any]]]) -> int:
         name, keys = item[1]
-        found = re.fullmatch(r"(.*?)([0-9]+)", name, re.DOTALL)
-        here = (found[1], int(found[2]), keys) if found and len(found[2]) < 10 else None
+        prefix = name.rstrip("0123456789")
+        digits = name[len(prefix) :]
+        here = (prefix, int(digits), keys) if 0 < len(digits) < 10 else None
         last = state["last"]
         if here is None or last is None or (here[0], here[2]) != (last[0], last[2]) or here[1] != last[1] + 1:
             state["number"] += 1

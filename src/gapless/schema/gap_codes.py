@@ -7,6 +7,7 @@ MissingCode(code='-9', kind='refused', label='Refused to answer')
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -76,8 +77,8 @@ class MissingCode:
 class MissingRange:
     """Numbers that stand for gaps, both ends included; a `MissingCode` within it has its own kind.
 
-    >>> MissingRange(97, 99, "refused").text
-    '97'
+    >>> MissingRange(97, 99, "refused").text_besides(["97"])
+    '98'
     """
 
     least: float
@@ -96,17 +97,25 @@ class MissingRange:
             wrong = "a missing range must have at least one finite end"
             raise SchemaError(wrong, hint="write { from = -inf, to = -1 }, or { from = 97, to = 99 }")
         check_one_of("kind", self.kind, (*GAP_KINDS, *STRUCTURAL_KINDS), error=SchemaError)
-        _check_label(self.label, self.text)
+        _check_label(self.label, str(self))
 
     @property
     def is_structural(self) -> bool:
         """Whether there is no value behind these numbers, so that they are never imputed."""
         return self.kind in STRUCTURAL_KINDS
 
-    @property
-    def text(self) -> str:
-        """The number that a file has for such a gap: the smallest finite end."""
-        return as_text(self.least if math.isfinite(self.least) else self.most)
+    def text_besides(self, codes: Collection[str]) -> str | None:
+        """The number that a file has for such a gap, near the smallest finite end and whole if it can be.
+
+        It is none of these codes. None if there is no such number.
+        """
+        least, most = math.isfinite(self.least), math.isfinite(self.most)
+        whole = math.ceil(self.least) if least else math.floor(self.most)
+        steps = range(len(codes) + 1) if least else range(0, -len(codes) - 1, -1)
+        ends = [end for end, is_finite in ((self.least, least), (self.most, most)) if is_finite]
+        candidates = [*(whole + step for step in steps), *ends, *(whole + step + 0.5 for step in steps)]
+        within = (as_text(float(number)) for number in candidates if self.least <= number <= self.most)
+        return next((text for text in within if text not in codes), None)
 
     def __str__(self) -> str:
         return f"{as_text(self.least)} to {as_text(self.most)}"

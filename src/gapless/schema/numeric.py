@@ -44,6 +44,7 @@ DEFAULT_CELLS = 1024  # about: they begin at round numbers
 LARGEST_WHOLE, LARGEST = 2**53, 1e300  # larger whole numbers are not exact; larger widths of bins overflow
 SCALES: tuple[Scale, ...] = ("linear", "log", "symlog")
 LEARNED = "learned"
+NARROWEST = 1e-290  # between the bounds: cells that are smaller still could not be told apart
 TINY = 5e-324  # the smallest number above 0: the cell of 0 ends there
 CLOSE = 1e-9  # of the range: no cell begins so near to a declared edge
 
@@ -90,6 +91,9 @@ class BinnedColumn(Column):
             first, second = self.bounds
             hint = f"write bounds = [{second}, {first}]" if lower > upper else "write two different bounds"
             raise self._error(wrong, hint=f"{hint}: the lowest possible value, then the highest")
+        if upper - lower < NARROWEST:
+            wrong = f"has bounds {self._bounds_text}, which are less than {NARROWEST:g} apart"
+            raise self._error(wrong, hint="use a smaller unit in the data and the schema")
         if both := [code.code for code in self.missing_codes if lower <= self._read(code.code) <= upper]:
             wrong = f"has the missing code {both[0]!r} within its bounds {self._bounds_text}"
             hint = f"write bounds that do not include {both[0]}, or remove it from missing if it is a value"
@@ -132,6 +136,8 @@ class BinnedColumn(Column):
         if self.step and np.any(np.diff(self.intervals.first_steps) < 1):
             hint = "declare fewer bins, or edges at least one step apart"
             raise self._error("has bins without a value: some are narrower than one step between values", hint=hint)
+        for computed in ("intervals", "grid"):  # large, and a schema may have thousands of columns that nobody uses
+            self.__dict__.pop(computed, None)
 
     def _position(self, value: object, what: str) -> float:
         """The position of a public value; `what` names it in an error."""
@@ -430,6 +436,8 @@ class NumericColumn(BinnedColumn):
         if both := [pair for pair in pairwise(ranges) if pair[1].least <= pair[0].most]:
             wrong = f"has the missing ranges {both[0][0]} and {both[0][1]}, which overlap"
             raise self._error(wrong, hint="write ranges without common numbers")
+        for gap in ranges:
+            self.text_of(gap)  # refuses one that is nothing but single codes
 
     def _check_scale(self) -> None:
         self._check_one_of("scale", SCALES, "linear")

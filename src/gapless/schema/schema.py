@@ -25,6 +25,7 @@ SEPARATORS = (",", ";", "\t", "|")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
 LONGEST_RULE = 10_000  # characters
 MOST_SHEET_ROWS = 1 << 20
+CONFIRM_HINT = "check the facts of these columns against a codebook, then run `gapless schema confirm SCHEMA`"
 _RULE = "write [[constraint]] in double brackets, and below it not = \"t1.age < 15 and t1.married == 'yes'\""
 _COLUMN = 'write two lines for each column, such as [column.smoker] and below it kind = "boolean"'
 
@@ -211,6 +212,18 @@ class Schema:
         """
         declared = (column for kept in self.columns for column in dict.fromkeys((file_column(kept), kept)))
         return tuple(column for column in declared if column.origin in UNCONFIRMED)
+
+    def check_confirmed(self) -> None:
+        """Refuse facts that were read from the data, or guessed: no private table has such a schema."""
+        found = self.unconfirmed
+        read = [column.name for column in found if column.origin == "data"]
+        guessed = [column.name for column in found if column.origin == "proposed"]
+        parts = [f"read from the data for {listing(map(repr, read))}"] * bool(read)
+        parts += [f"proposed for {listing(map(repr, guessed))}"] * bool(guessed)
+        if parts:
+            raise SchemaError(
+                f"this schema has facts that are not confirmed: {', and '.join(parts)}", hint=CONFIRM_HINT
+            )
 
     def confirmed(self, names: Iterable[str] | None = None) -> Schema:
         """The same table with the facts of these columns, or of all, as typed: the holder says they were checked."""

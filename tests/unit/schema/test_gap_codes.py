@@ -1,11 +1,14 @@
 """Kinds of gaps, ranges of missing numbers, labels, origins, and entries for many columns alike."""
 
 import itertools
+import time
+import tracemalloc
 
 import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.errors import SchemaError
 from gapless.schema.columns_toml import run_of
 
 CODES = (
@@ -197,9 +200,31 @@ def test_an_old_draft_is_a_draft_column_by_column():
     assert [column.origin for column in schema.columns] == ["data", "typed"]
 
 
-@pytest.mark.parametrize(
+ORIGINS = pytest.mark.parametrize(
     ("origin", "wrong"), [("data", "read from the data for 'b'"), ("proposed", "proposed for 'b'")]
 )
+
+
+@ORIGINS
+def test_bins_that_were_not_confirmed_are_refused_after_reading_too(tmp_path, origin, wrong):
+    """What was found: `rebin` took edges that were read from the data."""
+    schema = schema_of(gl.Integer("b", bounds=(0, 9), bins=10))
+    budget = gl.Budget(epsilon=1, delta=1e-6)
+    frame = pl.DataFrame({"b": [3, 7]})
+    table = gl.read(frame, schema, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=budget)
+    learned = schema_of(gl.Integer("b", bounds=(0, 9), edges=(0, 3, 7, 9), origin=origin))
+    with pytest.raises(SchemaError, match=wrong):
+        table.rebin(learned)
+    assert table.rebin(learned.confirmed()).schema["b"].values_size == 3
+
+
+def test_columns_of_different_origins_are_no_run():
+    origins = ["typed", "typed", "data", "typed", "typed", "typed", "typed", "typed"]
+    schema = schema_of(*(gl.Boolean(f"q{place}", origin=origin) for place, origin in enumerate(origins)))
+    assert [column.origin for column in gl.Schema.from_toml(schema.to_toml()).columns] == origins
+
+
+@ORIGINS
 def test_unconfirmed_facts_stop_reading_and_confirmed_ones_do_not(tmp_path, origin, wrong):
     schema = schema_of(gl.Boolean("a", origin="codebook"), gl.Boolean("b", origin=origin))
     frame, ledger = pl.DataFrame({"a": [True], "b": [False]}), tmp_path / "t.ledger"
@@ -208,3 +233,58 @@ def test_unconfirmed_facts_stop_reading_and_confirmed_ones_do_not(tmp_path, orig
         gl.read(frame, schema, protect=gl.Rows(1), ledger=ledger, budget=budget)
     assert not ledger.exists()
     gl.read(frame, schema.confirmed(), protect=gl.Rows(1), ledger=ledger, budget=budget)
+
+
+@pytest.mark.parametrize(
+    ("missing", "texts"),
+    [
+        ((gl.MissingRange(97, 99, "not-asked"), gl.MissingCode(97, "refused")), ["98", "97"]),
+        ((gl.MissingRange(97, 98, "not-asked"), *(gl.MissingCode(n, "refused") for n in (97, 98))), ["97.5"]),
+        ((gl.MissingRange(float("-inf"), -1, "technical"), gl.MissingCode(-1, "refused")), ["-2", "-1"]),
+        ((gl.MissingRange(97, 98, "refused"), gl.MissingCode(97, "refused", "Refused")), ["97", "97"]),
+    ],
+)
+def test_a_gap_of_a_range_is_not_written_as_a_code_of_another_kind(tmp_path, missing, texts):
+    """What was found: a cell that was not asked was written as 97, and read again as refused, which is imputed."""
+    column = gl.Integer("x", bounds=(0, 9), bins=10, may_be_missing=True, missing=missing)
+    assert [column.text_of(gap) for gap in missing][: len(texts)] == texts
+    table = gl.Table.read(pl.DataFrame({"x": ["5", "97", "97.5", "98", "-1", "-3"]}), schema_of(column))
+    table.write(tmp_path / "t.csv")
+    assert gl.Table.read(tmp_path / "t.csv", schema_of(column)).codes[0].tolist() == table.codes[0].tolist()
+
+
+def test_a_range_with_a_decimal_comma_is_written_as_it_is_read():
+    missing = gl.MissingRange(97.25, 97.5)
+    column = gl.Number("x", bounds=(0, 9), bins=3, may_be_missing=True, missing=[missing], decimal=",")
+    assert column.text_of(missing) == "97,25"
+    assert gl.Table.read(pl.DataFrame({"x": ["97,25"]}), schema_of(column)).codes[0].tolist() == [column.size]
+
+
+def test_a_range_that_is_a_single_code_of_another_kind_is_refused():
+    with pytest.raises(SchemaError, match="each number of the missing range 97 to 97 also as a code of another kind"):
+        missing = [gl.MissingRange(97, 97), gl.MissingCode(97, "refused")]
+        gl.Integer("x", bounds=(0, 9), may_be_missing=True, missing=missing)
+
+
+def test_a_short_entry_for_many_columns_needs_little_memory():
+    """What was found: an entry of 70 bytes took 12 GB, since each column kept its 60,000 cells."""
+    text = '[table]\nname = "t"\n[column."q000..q399"]\nkind = "integer"\nbounds = [0, 60000]\nbins = "learned"\n'
+    tracemalloc.start()
+    schema = gl.Schema.from_toml(text)
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(schema.columns) == 400
+    assert used < 20_000_000  # 400 x 60,000 x 8 bytes are ten times as much
+
+
+@pytest.mark.parametrize("name", ["1" * 100_000 + "x", "a" * 100_000, f"a{'0' * 100_000}..a{'9' * 100_000}"])
+def test_long_names_are_no_runs_and_are_written_quickly(name):
+    schema = schema_of(gl.Boolean(name), gl.Boolean("b"))
+    begun = time.process_time()
+    assert gl.Schema.from_toml(schema.to_toml()) == schema
+    assert time.process_time() - begun < 3
+
+
+def test_bounds_that_are_too_close_are_refused():
+    with pytest.raises(SchemaError, match=r"has bounds \[0, 5e-324\], which are less than 1e-290 apart"):
+        gl.Number("x", bounds=(0, 5e-324), bins="learned")

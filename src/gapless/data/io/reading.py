@@ -32,7 +32,6 @@ from gapless.text import check_one_of, listing, plural
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
 FILES = ("disk", "duckdb")  # engines whose rows stay in files, which each pass reads again
-CONFIRM_HINT = "check the facts of these columns against a codebook, then run `gapless schema confirm SCHEMA`"
 LEDGER = Hint("pass ", Argument("ledger", "people.ledger"), ", the same file whenever this table is read")
 
 
@@ -110,13 +109,8 @@ def check_confirmed(schema: object) -> None:
         schema: the schema of a private table; what is neither a schema nor a draft is left to other checks.
     """
     known = schema.schema if isinstance(schema, Draft) else schema
-    found = known.unconfirmed if isinstance(known, Schema) else ()
-    read = [column.name for column in found if column.origin == "data"]
-    guessed = [column.name for column in found if column.origin == "proposed"]
-    parts = [f"read from the data for {listing(map(repr, read))}"] * bool(read)
-    parts += [f"proposed for {listing(map(repr, guessed))}"] * bool(guessed)
-    if parts:
-        raise SchemaError(f"this schema has facts that are not confirmed: {', and '.join(parts)}", hint=CONFIRM_HINT)
+    if isinstance(known, Schema):
+        known.check_confirmed()
 
 
 def unit_of(schema: Schema) -> Unit:

@@ -135,6 +135,8 @@ class StatFile:
                 pass
         if failed:
             raise self._damaged()
+        if not all(isinstance(name, str) for name in header.column_names):
+            raise self._damaged()
         if twice:
             hint = "give each column a different name, and export the file again"
             raise ReadError(f"{self.path} has two columns of the same name", hint=hint)

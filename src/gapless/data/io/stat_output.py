@@ -222,6 +222,8 @@ def _stored_numbers(column: Column, ending: str, storage: Storage, levels: tuple
 
 def _stored_texts(column: LevelColumn, ending: str, texts: list[str]) -> StoredColumn:
     states = tuple(_state(column, kind, ending, "text") for kind in _kinds(column))
+    if any("\0" in text for text in (*texts, *(gap.code for gap in column.missing_codes))):
+        _refuse(column, ending, "a text with a NUL character would end there", "write other levels and missing codes")
     longest = max((len(text.encode()) for text in texts), default=0)
     if longest > _TEXT_BYTES[ending]:
         most = f"{_TEXT_BYTES[ending]:,}"

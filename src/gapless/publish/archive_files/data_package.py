@@ -19,7 +19,7 @@ from gapless.schema import Boolean, Column, Integer, Number, Schema
 from gapless.schema.calendar import CalendarColumn
 from gapless.schema.carried_schema import DATA_PACKAGE_PROPERTY, digest_of_fields
 from gapless.schema.columns import LevelColumn
-from gapless.schema.gap_codes import MissingCode, MissingKind
+from gapless.schema.gap_codes import MissingKind
 from gapless.schema.numeric import BinnedColumn, NumericColumn
 
 PROFILE = "https://datapackage.org/profiles/2.0/{}.json"
@@ -171,8 +171,7 @@ def missing_codes(column: Column) -> list[tuple[str, str]]:
     """
     codes: dict[str, str] = {}
     for code in column.missing:
-        text = code.code if isinstance(code, MissingCode) else code.text
-        codes.setdefault(text, code.label or KIND_LABELS[code.kind])
+        codes.setdefault(column.text_of(code), code.label or KIND_LABELS[code.kind])
     if column.may_be_missing and "" not in codes:
         codes = {"": KIND_LABELS["unknown"]} | codes
     return list(codes.items())

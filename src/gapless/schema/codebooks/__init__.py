@@ -6,19 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from gapless.errors import ReadError
-from gapless.files import MEGABYTE, read_limited
+from gapless.files import MEGABYTE
 from gapless.schema.codebooks.codebook import Codebook, Question, build, needs_bounds
+from gapless.schema.codebooks.codebook_file import read_bytes
 from gapless.schema.codebooks.entries import Contents
 from gapless.schema.codebooks.frictionless import read_data_package
 from gapless.schema.codebooks.json_codebooks import is_csvw, load_json
 from gapless.schema.schema import Schema
-from gapless.text import listing, shortened
+from gapless.text import listing
 
 __all__ = ["Codebook", "Question", "needs_bounds", "read_codebook"]
 
 STAT_ENDINGS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
 ENDINGS = (*STAT_ENDINGS, ".csv", ".tsv", ".xlsx", ".json", ".xml")
-MOST_BYTES = 128 * MEGABYTE
+MOST_XML_BYTES, MOST_JSON_BYTES = 128 * MEGABYTE, 32 * MEGABYTE  # the parts of JSON take much more memory than text
 
 
 def read_codebook(
@@ -60,7 +61,7 @@ def _read(path: Path, ending: str, table: str | None, catalog: str | Path | None
         from gapless.schema.codebooks.code_tables import read_code_table  # noqa: PLC0415 polars is slow to import
 
         return read_code_table(path, table)
-    content = read_bytes(path)
+    content = read_bytes(path, MOST_XML_BYTES if ending == ".xml" else MOST_JSON_BYTES)
     if ending == ".xml":
         from gapless.schema.codebooks.ddi import read_ddi  # noqa: PLC0415 seldom used
 
@@ -71,14 +72,3 @@ def _read(path: Path, ending: str, table: str | None, catalog: str | Path | None
 
         return read_csvw(parsed, path, table)
     return read_data_package(parsed, path, table)
-
-
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a codebook."""
-    try:
-        return read_limited(path, MOST_BYTES)
-    except FileNotFoundError:
-        raise ReadError(f"there is no file {path}", hint="check the path of the codebook") from None
-    except OSError as error:
-        wrong = f"cannot read {path}: {shortened(str(error.strerror), 100)}"
-        raise ReadError(wrong, hint="check that the path names a file and that you may read it") from None

@@ -5,21 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gapless.errors import GaplessError, ReadError, SchemaError, requires_extra
+from gapless.errors import SchemaError
 from gapless.files import MEGABYTE
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, number_of
+from gapless.schema.codebooks.codebook_file import check_file, read_bytes
+from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, check_size, error, number_of
 from gapless.schema.codebooks.json_codebooks import choose
 from gapless.schema.codebooks.redcap import is_redcap, read_redcap
 from gapless.schema.gap_codes import GAP_KINDS, STRUCTURAL_KINDS, MissingCode, as_text
 from gapless.schema.gap_words import gap_kind
 from gapless.text import listing, shortened
 
-MOST_UNPACKED = 512 * MEGABYTE  # of a workbook
+MOST_BYTES = 64 * MEGABYTE  # of a text
+MOST_UNPACKED, MOST_CELLS = 256 * MEGABYTE, 1 << 23  # of a workbook
+MOST_ROWS = 2_000_000
 MOST_CELL = 1 << 20  # characters: the choices of a question with 10,000 answers
 # The headers that name each part, in lower case.
 _HEADERS: dict[str, tuple[str, ...]] = {
@@ -84,9 +86,7 @@ def read_code_table(path: Path, table: str | None) -> Contents:
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    from gapless.schema.codebooks import read_bytes  # noqa: PLC0415 it imports this module
-
-    content = read_bytes(path)
+    content = read_bytes(path, MOST_BYTES)
     try:
         text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:
@@ -104,31 +104,15 @@ def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, list[str]]]:
-    from gapless.schema.codebooks import read_bytes  # noqa: PLC0415 it imports this module
+    from gapless.workbooks import read_cells  # noqa: PLC0415 polars is slow to import
 
-    with requires_extra("fastexcel", "excel", ", or save the codebook as CSV"):
-        import fastexcel  # noqa: PLC0415 an extra
-    content = read_bytes(path)
-    try:
-        _check_unpacked(content, path)
-        book = fastexcel.read_excel(content)
-        place = 0 if sheet is None else choose(list(book.sheet_names), sheet, path.name)
-        found = book.load_sheet(place, header_row=None, dtypes="string").to_polars()
-    except GaplessError:
-        raise
-    except Exception as damaged:  # noqa: BLE001 whatever the library raises, the file cannot be read
-        what = shortened(" ".join(str(damaged).split()), 100)
-        raise ReadError(f"cannot read {path}: {what}", hint="save the codebook as .xlsx again, or as CSV") from None
+    def choose_sheet(names: Sequence[str]) -> int:
+        return 0 if sheet is None else choose(list(names), sheet, path.name)
+
+    check_file(path)
+    found = read_cells(path, choose_sheet, most_bytes=MOST_UNPACKED, most_cells=MOST_CELLS, what="codebook")
     for number, cells in enumerate(found.iter_rows(), start=1):
         yield number, ["" if cell is None else str(cell).strip() for cell in cells]
-
-
-def _check_unpacked(content: bytes, path: Path) -> None:
-    """Refuse a workbook that was made to fill the memory."""
-    with zipfile.ZipFile(io.BytesIO(content)) as parts:
-        unpacked = sum(part.file_size for part in parts.infolist())
-    if unpacked > MOST_UNPACKED:
-        raise error(path.name, f"unpacks to {unpacked // MEGABYTE} MB", "save the codebook as CSV")
 
 
 def _plain(header: Sequence[str], rows: Iterator[tuple[int, list[str]]], path: Path) -> Contents:
@@ -136,7 +120,9 @@ def _plain(header: Sequence[str], rows: Iterator[tuple[int, list[str]]], path: P
     places = _places(header, path)
     blocks: dict[str, list[tuple[str, dict[str, str]]]] = {}
     name = ""
-    for number, cells in rows:
+    for many, (number, cells) in enumerate(rows):
+        if many > MOST_ROWS:
+            raise error(path.name, f"has more than {MOST_ROWS:,} rows")
         row = {part: cells[place] if place < len(cells) else "" for part, place in places.items()}
         if not any(row.values()):
             continue
@@ -153,6 +139,7 @@ def _plain(header: Sequence[str], rows: Iterator[tuple[int, list[str]]], path: P
                 "keep the rows of a column together, and each name once",
             )
         blocks.setdefault(name, []).append((where, row))
+        check_size(blocks, path.name)
     return Contents(path.name.split(".")[0] or "table", tuple(_entry(name, block) for name, block in blocks.items()))
 
 

@@ -32,6 +32,7 @@ from gapless.text import plural, shortened, visible
 MOST_SINGLE_BINS = 20  # whole numbers with so few values get a bin for each
 MOST_CODES = MOST_LEVELS + 1_000  # of values and gaps
 MOST_UNLABELLED = 100  # whole numbers between codes of answers
+MOST_RANGES = 100  # of missing numbers
 LARGEST_RANGE = 100  # whole numbers of a missing range that are written as single codes among levels
 UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_WHOLE)
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
@@ -69,14 +70,15 @@ class Codebook:
         by_text: dict[str, list[str]] = {}
         for question in self.questions:
             by_text.setdefault(question.text, []).append(question.column)
-        return tuple(f"{name_runs(names) or 'the table'}: {text}" for text, names in by_text.items())
+        return tuple(visible(f"{name_runs(names) or 'the table'}: {text}") for text, names in by_text.items())
 
     def to_toml(self) -> str:
         """The schema as TOML, with each question as a comment."""
         content = self.schema.to_dict()
         content["column"] = write_columns(content["column"])
         comments: dict[tuple[str, str, str], str] = {}
-        ignored = [question for question in self.questions if question.column in self.schema.ignore]
+        left_out = set(self.schema.ignore)
+        ignored = [question for question in self.questions if question.column in left_out]
         asked: dict[str, list[Question]] = {}
         for question in self.questions:
             asked.setdefault(question.column, []).append(question)
@@ -93,7 +95,7 @@ class Codebook:
         head = [f"# From the codebook {visible(self.source)}."]
         if self.asked:
             head += ["# Look at each of these, then run `gapless schema confirm` on this file:"]
-            head += [f"# - {visible(line)}" for line in self.asked]
+            head += [f"# - {line}" for line in self.asked]
         return "\n".join([*head, "", toml.dump(content, comments)])
 
     def write(self, path: str | Path) -> None:
@@ -127,7 +129,8 @@ def build(contents: Contents, source: str) -> Codebook:
         wrong = "describes no column that can be used: a schema needs numbers, dates, booleans, or codes with labels"
         raise error(f"the codebook {source}", wrong, "add the codes or the types of columns to the codebook")
     known = {column.name for column in columns}
-    ignore += [name for name in contents.ignore if name not in known and name not in ignore and name != person]
+    known_names = {*known, *ignore, person}
+    ignore += [name for name in dict.fromkeys(contents.ignore) if name not in known_names]
     questions += _general_questions(columns)
     rules = tuple(rule for rule, named in contents.constraints if named <= known)
     schema = Schema(
@@ -215,6 +218,8 @@ def _typed(entry: Entry) -> _Made | None:
     """The column by its type and its codes; None for text without levels."""
     if len(entry.codes) > MOST_CODES:
         raise _LeaveOutError(_too_many(len(entry.codes)))
+    if sum(isinstance(gap, MissingRange) for gap in entry.missing) > MOST_RANGES:
+        raise _LeaveOutError(f"it has more than {MOST_RANGES} ranges of missing numbers")
     levels, missing, questions = _split_codes(entry)
     common: dict[str, Any] = {
         "may_be_missing": not entry.is_required or not all(gap.is_structural for gap in missing),
@@ -394,7 +399,7 @@ def _numeric(
     low, high = map(as_number, bounds)
     if low == high:
         common["missing"] = _single_codes(common["missing"], {as_text(low)})
-        return _Made(Categorical(entry.name, [low], **common), tuple(asked))
+        return _Made(Categorical(entry.name, [low], **common | {"origin": origin}), tuple(asked))
     whole = whole and isinstance(low, int) and isinstance(high, int)
     single = whole and high - low < MOST_SINGLE_BINS
     keys = common | {"bounds": (low, high), "bins": int(high - low + 1) if single else LEARNED, "origin": origin}

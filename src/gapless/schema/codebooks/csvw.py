@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, number_of, short
+from gapless.schema.codebooks.entries import (
+    Contents,
+    Entry,
+    EntryType,
+    check_codes,
+    check_size,
+    error,
+    number_of,
+    short,
+)
 from gapless.schema.codebooks.frictionless import is_simple_choice
 from gapless.schema.codebooks.json_codebooks import as_list, as_mapping, as_scalar, as_string, choose
 from gapless.schema.gap_codes import MissingCode, as_text
@@ -45,7 +54,9 @@ def read_csvw(content: Any, path: Path, table: str | None) -> Contents:
     keys = schema.get("primaryKey", [])
     keys = [keys] if isinstance(keys, str) else keys
     entries = []
-    for place, column in enumerate(as_list(schema.get("columns"), f"columns of {where}"), start=1):
+    columns = as_list(schema.get("columns"), f"columns of {where}")
+    check_size(columns, where)
+    for place, column in enumerate(columns, start=1):
         known = as_mapping(column, f"column {place} of {where}")
         if known.get("virtual") is not True:
             entries.append(_entry({**_inherited(group, chosen, schema), **known}, f"column {place} of {where}", keys))

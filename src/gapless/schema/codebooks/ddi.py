@@ -5,6 +5,7 @@ The text is parsed by the standard library. A document type, which entities need
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,17 @@ from xml.parsers import expat
 
 from gapless.errors import SchemaError
 from gapless.schema.carried_schema import DDI_NOTE, digest_of_variables, restore
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, Measure, check_codes, error, number_of, short
+from gapless.schema.codebooks.entries import (
+    Contents,
+    Entry,
+    EntryType,
+    Measure,
+    check_codes,
+    check_size,
+    error,
+    number_of,
+    short,
+)
 from gapless.schema.codebooks.json_codebooks import choose
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
 from gapless.schema.gap_words import gap_kind
@@ -21,6 +32,7 @@ from gapless.schema.schema import Schema
 from gapless.text import shortened
 
 MOST_DEPTH = 60  # of nested elements
+MOST_PARTS = 6_000_000  # elements and attributes
 _MEASURES: dict[str, Measure] = {
     "nominal": "nominal",
     "ordinal": "ordinal",
@@ -47,6 +59,7 @@ def read_ddi(content: bytes, path: Path, table: str | None) -> Contents | Schema
     if len(files) > 1 or table is not None:
         chosen = files[choose(files, table, path.name)]
         variables = [variable for variable in variables if chosen in (variable.get("files") or chosen).split()]
+    check_size(variables, path.name)
     entries = tuple(
         _entry(variable, f"variable {place} of {path.name}") for place, variable in enumerate(variables, start=1)
     )
@@ -63,7 +76,7 @@ def parse_xml(content: bytes, path: Path) -> Element:
     builder = TreeBuilder()
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
-    depth = 0
+    depth = parts = 0
 
     def refuse(*_: Any) -> Any:
         hint = "remove the document type (<!DOCTYPE …>) and its entities from the codebook"
@@ -73,8 +86,10 @@ def parse_xml(content: bytes, path: Path) -> Element:
         raise SchemaError(wrong, hint=hint)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
+        nonlocal depth, parts
+        depth, parts = depth + 1, parts + 1 + len(attributes)
+        if parts > MOST_PARTS:
+            raise error(path.name, f"has more than {MOST_PARTS:,} elements and attributes", "split the codebook")
         if depth > MOST_DEPTH:
             where = f"line {parser.CurrentLineNumber} of {path.name}"
             raise error(where, f"has elements that are nested more than {MOST_DEPTH} deep")
@@ -149,6 +164,10 @@ def _range(span: Element, where: str, name: str) -> MissingRange:
     if least is None and most is None:
         raise error(where, f"has an invalid range of {name!r} without numbers")
     ends = (float("-inf") if least is None else least, float("inf") if most is None else most)
+    if span.get("minExclusive") and not span.get("min"):  # a value beside the range is no gap
+        ends = (math.nextafter(ends[0], math.inf), ends[1])
+    if span.get("maxExclusive") and not span.get("max"):
+        ends = (ends[0], math.nextafter(ends[1], -math.inf))
     if ends[0] > ends[1]:
         raise error(where, f"has an invalid range of {name!r} from {ends[0]:g} to {ends[1]:g}")
     return MissingRange(*ends)

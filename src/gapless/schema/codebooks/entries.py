@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from gapless.text import shortened
 
 EntryType: TypeAlias = Literal["", "number", "integer", "text", "date", "datetime", "boolean"]
 Measure: TypeAlias = Literal["", "nominal", "ordinal", "scale"]
+MOST_COLUMNS = 20_000
 MOST_LETTERS = 200  # of a description: the text of a question may have pages
 
 
@@ -88,6 +89,13 @@ class Contents:
 def error(where: str, wrong: str, hint: str = "correct the codebook, or remove this part of it") -> SchemaError:
     """An error about a place in a codebook."""
     return SchemaError(f"{where} {wrong}", hint=hint)
+
+
+def check_size(columns: Sized, where: str) -> None:
+    """Refuse a codebook of more columns than can be handled."""
+    if len(columns) > MOST_COLUMNS:
+        hint = "take the columns that you do not need out of the codebook"
+        raise error(where, f"describes more than {MOST_COLUMNS:,} columns", hint)
 
 
 def check_codes(codes: Iterable[tuple[Any, Any]], name: str, where: str) -> tuple[tuple[str, str], ...]:

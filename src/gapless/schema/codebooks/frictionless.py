@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from gapless.schema.carried_schema import DATA_PACKAGE_PROPERTY, digest_of_fields, restore
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, number_of, short
+from gapless.schema.codebooks.entries import (
+    Contents,
+    Entry,
+    EntryType,
+    check_codes,
+    check_size,
+    error,
+    number_of,
+    short,
+)
 from gapless.schema.codebooks.json_codebooks import as_list, as_mapping, as_scalar, as_string, choose
 from gapless.schema.gap_codes import MissingCode, as_text
 from gapless.schema.gap_words import gap_kind
@@ -47,7 +56,7 @@ def read_data_package(content: Any, path: Path, table: str | None) -> Contents |
     name = str(resource.get("name") or path.name.split(".")[0])
     where = f"resource {name!r} of {path.name}"
     if isinstance(resource["schema"], str):
-        hint = "pass the file with the schema itself"
+        hint = "use that file as the codebook"
         raise error(where, f"names another file for its schema: {resource['schema']!r}", hint)
     schema = as_mapping(resource["schema"], f"the schema of {where}")
     return _contents(schema, resource, where, name)
@@ -66,6 +75,7 @@ def _described_fields(package: Mapping[str, Any]) -> Any:
 
 def _contents(schema: Mapping[str, Any], resource: Mapping[str, Any], where: str, name: str) -> Contents:
     fields = as_list(schema.get("fields"), f"fields of {where}")
+    check_size(fields, where)
     if isinstance(keys := schema.get("primaryKey", []), str):
         keys = [keys]
     keys = [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []

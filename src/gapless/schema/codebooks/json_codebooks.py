@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +13,21 @@ from gapless.files import parse_json
 from gapless.schema.codebooks.entries import error
 from gapless.text import listing, plural, shortened
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
 
 def load_json(content: bytes, path: Path) -> Any:
     """The content of a JSON file."""
     try:
-        return parse_json(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        parsed = parse_json(text)
+        if _SURROGATE.search(text):
+            json.dumps(parsed, ensure_ascii=False).encode()  # half of a pair of escapes is no character
     except ValueError as malformed:
         what = shortened(" ".join(str(malformed).split()), 120)
         hint = "correct the file at this place, or export it again as UTF-8"
         raise SchemaError(f"{path.name} is not valid JSON: {what}", hint=hint) from None
+    return parsed
 
 
 def is_csvw(content: Any) -> bool:

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from gapless.schema.codebooks.branching import rules_of_branching
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, check_codes, error, gaps_by_label, number_of
+from gapless.schema.codebooks.entries import (
+    Contents,
+    Entry,
+    EntryType,
+    check_codes,
+    check_size,
+    error,
+    gaps_by_label,
+    number_of,
+)
 from gapless.schema.gap_codes import MissingCode
 from gapless.schema.gap_words import is_gap
 from gapless.schema.schema import Constraint
@@ -78,6 +87,7 @@ def read_redcap(header: Sequence[str], rows: Iterator[tuple[int, list[str]]], pa
         if row["branching"]:
             branching.append((row["branching"], [entry.name for entry in made]))
         entries += made
+        check_size(entries, path.name)
     known = {entry.name: entry for entry in entries}
     rules: list[tuple[Constraint, frozenset[str]]] = []
     for logic, columns in branching:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gapless.errors import ReadError, SchemaError, requires_extra
-from gapless.schema.codebooks.entries import Contents, Entry, EntryType, Measure, check_codes, short
+from gapless.schema.codebooks.entries import Contents, Entry, EntryType, Measure, check_codes, check_size, short
 from gapless.schema.gap_codes import MissingCode, MissingRange, as_text
 from gapless.schema.stat_dates import Dates, dates_of
 from gapless.text import shortened
@@ -58,6 +58,7 @@ def read_stat_metadata(path: Path, catalog: str | Path | None) -> Contents:
     """The columns that the header of a file describes."""
     metadata = _metadata(path, catalog)
     kind = path.suffix.lower()
+    check_size(metadata.column_names, str(path))
     entries = tuple(_entry(metadata, name, kind) for name in metadata.column_names)
     title = metadata.file_label or ""
     name = metadata.table_name or path.name.split(".")[0]

@@ -132,7 +132,7 @@ def test_a_sheet_that_declares_more_than_it_has_is_read(tmp_path):
 
 def test_the_largest_box_that_is_allowed_is_read(tmp_path):
     rows = [["a", "b"], *[["x", 1]] * 6]
-    with mock.patch("gapless.data.io.spreadsheets.MOST_CELLS", 14):
+    with mock.patch("gapless.workbooks.MOST_CELLS", 14):
         workbook(tmp_path / "t.xlsx", rows)
         assert len(read(tmp_path / "t.xlsx")) == 6
         workbook(tmp_path / "t.xlsx", [*rows, ["x", 1]])
@@ -273,7 +273,7 @@ def test_parts_that_the_reader_does_not_need_are_not_unpacked(tmp_path):
 def test_other_errors_are_not_hidden(tmp_path):
     pack(tmp_path / "t.xlsx", ROWS)
     with (
-        mock.patch("gapless.data.io.spreadsheets._measured", side_effect=KeyboardInterrupt),
+        mock.patch("gapless.workbooks._measured", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         list(source.read_parts(tmp_path / "t.xlsx"))

@@ -245,6 +245,17 @@ def test_garbage_is_an_error_that_quotes_no_cell(tmp_path, ending, content):
     assert error.value.__suppress_context__ or error.value.__context__ is None
 
 
+@pytest.mark.parametrize("ending", [".sav", ".dta"])
+def test_a_column_without_a_readable_name_is_an_error(tmp_path, ending):
+    """What was found: pyreadstat gives None for such a name, and a frame of it raised another error."""
+    path = tmp_path / f"t{ending}"
+    frame = pl.DataFrame({"zyx": [1.0]})
+    (pyreadstat.write_sav if ending == ".sav" else pyreadstat.write_dta)(frame, path)
+    path.write_bytes(path.read_bytes().replace(b"zyx", b"   "))
+    with pytest.raises(gl.errors.ReadError, match=r"is not a valid .* file, or is damaged"):
+        rows(path)
+
+
 def test_a_text_that_is_not_in_the_encoding_is_an_error_that_quotes_no_cell(tmp_path):
     pyreadstat.write_sav(pl.DataFrame({"town": [HIDDEN, "Zürich"]}), tmp_path / "t.sav")
     content = (tmp_path / "t.sav").read_bytes().replace("Zürich".encode(), b"Z\xfcrich ")

@@ -172,6 +172,8 @@ FOUR = tuple(MissingCode(code, "refused") for code in (60, 70, 80, -90))
             gappy(gl.Date, missing=(MissingCode(-9, "refused"),), bounds=("1950-01-01", "2000-01-01")),
             "is not a date, or a letter",
         ),
+        ("t.sav", gl.Categorical("x", ["a\0b", "a"]), "a text with a NUL character would end there"),
+        ("t.dta", gappy(gl.Categorical, ["a"], missing=(MissingCode("b\0c"),)), "a text with a NUL character"),
         ("t.xlsx", gl.Categorical("x", ["a\x01b"]), "characters that no sheet can hold"),
     ],
 )

@@ -317,3 +317,19 @@ def test_a_missing_code_of_zero_leaves_unknown_bounds_unknown(read):
     columns = read(json.dumps({"fields": fields, "missingValues": ["-9", "0"]}), "t.json").schema.columns
     assert [column.bounds[0] for column in columns] == [1, 1]
     assert all(map(needs_bounds, columns))
+
+
+def test_a_number_beside_a_range_that_excludes_it_is_no_gap(read):
+    """What was found: `minExclusive="96"` made 96 a gap."""
+    span = '<range minExclusive="96" max="99"/></invalrng><invalrng><range min="-9" maxExclusive="-1"/>'
+    (column,) = [
+        c for c in read(DDI.replace('<range min="97" max="99"/>', span), "d.xml").schema.columns if c.name == "age"
+    ]
+    table = gl.Table.read(pl.DataFrame({"age": ["96", "97", "99", "-1", "-2"]}), gl.Schema("t", [column]))
+    assert [code < column.size for code in table.codes[0]] == [True, False, False, True, False]
+
+
+def test_a_single_value_that_is_left_within_proposed_bounds_is_proposed(read):
+    text = "column,code,label,type,min,max,missing\na,,,integer,0,1,\n,1,Refused,,,,yes\nb,,,integer,0,5,\n"
+    found = read(text).schema
+    assert (type(found["a"]), found["a"].levels, found["a"].origin) == (gl.Categorical, (0,), "proposed")

@@ -4,6 +4,8 @@ import json
 import random
 import time
 import tomllib
+import zipfile
+from unittest import mock
 
 import pytest
 
@@ -11,7 +13,8 @@ import gapless as gl
 from gapless.errors import GaplessError, SchemaError
 from gapless.schema.codebooks import read_codebook
 from gapless.text import CONTROL
-from helpers.codebooks import DDI, EXAMPLES, TABLE_SCHEMA
+from helpers.codebooks import DDI, EXAMPLES, REDCAP, TABLE_SCHEMA
+from helpers.workbooks import workbook
 
 BOMB = '<!DOCTYPE codeBook [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>'
 EXTERNAL = '<!DOCTYPE codeBook SYSTEM "file:///etc/passwd">'
@@ -245,3 +248,81 @@ def test_a_contradictory_schema_error_names_the_place(tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(content))
     with pytest.raises(SchemaError, match=r"field 1 of p\.json: column 'a' has the spelling"):
         read_codebook(tmp_path / "p.json")
+
+
+def field_list(many):
+    return json.dumps({"fields": [{"name": f"a{2 * place}", "type": "integer"} for place in range(many)]})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("p.json", field_list(20_001)),
+        ("p.json", '{"fields": [' + "{}," * 1_000_000 + "{}]}"),
+        ("w.json", json.dumps({"tableSchema": {"columns": [{"name": f"a{place}"} for place in range(20_001)]}})),
+        ("d.xml", "<codeBook><dataDscr>" + '<var name="a"/>' * 20_001 + "</dataDscr></codeBook>"),
+        ("c.csv", "column,code\n" + "".join(f"a{place},1\n" for place in range(20_001))),
+        ("r.csv", REDCAP + "".join(f"x{place},base,,yesno,X,,,,,,,,\n" for place in range(20_001))),
+    ],
+)
+def test_more_columns_than_can_be_handled_are_refused_soon(tmp_path, name, text):
+    begun = time.process_time()
+    assert "describes more than 20,000 columns" in refused(tmp_path, text, name)
+    assert time.process_time() - begun < 5
+
+
+def test_half_of_a_pair_of_escapes_is_refused_and_a_pair_is_a_character(tmp_path):
+    """What was found: such a title could not be written into the schema file."""
+    text = '{"fields": [{"name": "a", "type": "boolean", "title": "x\\ud83d%s"}]}'
+    assert "p.json is not valid JSON" in refused(tmp_path, text % "y", "p.json")
+    (tmp_path / "p.json").write_text(text % "\\ude00")
+    assert read_codebook(tmp_path / "p.json").schema["a"].description == "x\U0001f600"
+
+
+def test_parts_beyond_the_limits_are_refused(tmp_path):
+    with mock.patch("gapless.schema.codebooks.ddi.MOST_PARTS", 20):
+        assert "more than 20 elements and attributes" in refused(tmp_path, DDI, "d.xml")
+    with mock.patch("gapless.schema.codebooks.code_tables.MOST_ROWS", 3):
+        assert "c.csv has more than 3 rows" in refused(tmp_path, EXAMPLES["codes.csv"], "c.csv")
+    with mock.patch("gapless.schema.codebooks.MOST_JSON_BYTES", 100):
+        assert "is larger than 0 MB, the limit for codebooks" in refused(tmp_path, EXAMPLES["package.json"], "p.json")
+
+
+def test_many_missing_ranges_take_no_long_time(tmp_path):
+    ranges = "".join(f'<range min="{place}" max="{place}.5"/>' for place in range(20_000))
+    codes = "".join(f"<catgry><catValu>{place}</catValu><labl>x{place}</labl></catgry>" for place in range(20_000))
+    text = DDI.replace('<var ID="V2"', f'<var name="z"><invalrng>{ranges}</invalrng>{codes}</var><var ID="V2"')
+    (tmp_path / "d.xml").write_text(text)
+    begun = time.process_time()
+    found = read_codebook(tmp_path / "d.xml")
+    assert time.process_time() - begun < 5
+    assert "z: left out (ignore): it has more than 100 ranges of missing numbers" in found.asked
+
+
+@pytest.mark.parametrize("part", ["far cell", "large part", "no workbook"])
+def test_a_hostile_workbook_is_refused_before_its_cells_are_allocated(tmp_path, part):
+    """What was found: one cell in the last row and column made the reader panic with 600 GB of cells."""
+    pytest.importorskip("fastexcel")
+    path = tmp_path / "c.xlsx"
+    workbook(path, [["column", "code", "label"], ["sex", "1", "Male"], ["sex", "2", "Female"]])
+    assert read_codebook(path).schema.names == ("sex",)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    (sheet,) = [name for name in parts if "sheet1" in name and not name.endswith(".rels")]
+    far = '<row r="1048576"><c r="XFD1048576" t="inlineStr"><is><t>x</t></is></c></row></sheetData>'
+    parts[sheet] = {
+        "far cell": parts[sheet].replace("</sheetData>", far),
+        "large part": parts[sheet].replace("</sheetData>", " " * (300 << 20) + "</sheetData>"),
+        "no workbook": "<worksheet",
+    }[part]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    with pytest.raises(GaplessError, match=r"8,388,608 cells|268,435,456 bytes|is not a valid Excel file"):
+        read_codebook(path)
+
+
+def test_a_person_with_control_characters_in_its_name_is_escaped_in_the_list(tmp_path):
+    (tmp_path / "r.csv").write_text(REDCAP.replace("record_id", "reco\u202erd_id"))
+    found = read_codebook(tmp_path / "r.csv")
+    assert not any(CONTROL.search(line) for line in found.asked)
