@@ -1,7 +1,6 @@
 """Kinds of gaps, ranges of missing numbers, labels, origins, and entries for many columns alike."""
 
 import itertools
-import time
 import tracemalloc
 
 import polars as pl
@@ -278,11 +277,9 @@ def test_a_short_entry_for_many_columns_needs_little_memory():
 
 
 @pytest.mark.parametrize("name", ["1" * 100_000 + "x", "a" * 100_000, f"a{'0' * 100_000}..a{'9' * 100_000}"])
-def test_long_names_are_no_runs_and_are_written_quickly(name):
+def test_long_names_are_no_runs_and_are_written(name):
     schema = schema_of(gl.Boolean(name), gl.Boolean("b"))
-    begun = time.process_time()
     assert gl.Schema.from_toml(schema.to_toml()) == schema
-    assert time.process_time() - begun < 3
 
 
 def test_bounds_that_are_too_close_are_refused():

@@ -31,4 +31,4 @@ def read_bytes(path: Path, most: int) -> bytes:
         raise ReadError(wrong, hint="check that the path names a file and that you may read it") from None
     except ValueError:
         wrong = f"{path} is larger than {most // MEGABYTE} MB, the limit for codebooks of this kind"
-        raise ReadError(wrong, hint="take the columns that you do not need out of the codebook") from None
+        raise ReadError(wrong, hint="remove the columns that you do not need from the codebook") from None

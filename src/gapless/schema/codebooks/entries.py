@@ -94,7 +94,7 @@ def error(where: str, wrong: str, hint: str = "correct the codebook, or remove t
 def check_size(columns: Sized, where: str) -> None:
     """Refuse a codebook of more columns than can be handled."""
     if len(columns) > MOST_COLUMNS:
-        hint = "take the columns that you do not need out of the codebook"
+        hint = "remove the columns that you do not need from the codebook"
         raise error(where, f"describes more than {MOST_COLUMNS:,} columns", hint)
 
 
