@@ -169,7 +169,9 @@ def test_the_entry_joins_answers_and_facts_of_the_release(release):
     assert stated["delta"] == ledger["guarantee"]["delta"] == 1e-5
     assert parts["privacy_loss"]["privacy_unit"] == "up to 2 rows, added or removed"
     assert "believed, not checked" in parts["privacy_loss"]["privacy_unit_details"]
-    assert parts["implementation"]["mechanisms"].startswith("Mechanisms: whole numbers are added to counts.")
+    assert parts["implementation"]["mechanisms"].startswith(
+        "Mechanisms: Discrete Gaussian (whole-number noise is added to counts)."
+    )
     assert parts["implementation"]["mechanisms"].endswith(" Locked room.")
 
 

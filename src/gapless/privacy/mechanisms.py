@@ -134,7 +134,7 @@ class DiscreteLaplace(_PureNoise[L1]):
     """
 
     distance_kind: ClassVar = L1
-    description: ClassVar[str] = "whole numbers are added to counts"  # for the report on a release
+    description: ClassVar[str] = "whole-number noise is added to counts"  # for the report on a release
 
     @property
     def noise_std(self) -> float:
@@ -160,7 +160,7 @@ class DiscreteGaussian(RecordedMechanism):
     References: Canonne, Kamath, Steinke 2020, §2.
     """
 
-    description: ClassVar[str] = "whole numbers are added to counts"
+    description: ClassVar[str] = "whole-number noise is added to counts"
 
     std: float
 

@@ -128,7 +128,7 @@ class PrivateTraining(RecordedMechanism):
     """
 
     description: ClassVar[str] = (
-        "whole numbers, on a public grid, are added to sums of clipped gradients of random samples of rows"
+        "noise, as whole numbers on a public grid, is added to sums of clipped gradients of random samples of rows"
     )
 
     rate: float

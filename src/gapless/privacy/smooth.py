@@ -58,7 +58,7 @@ class SmoothCauchy(RecordedMechanism):
     """
 
     description: ClassVar[str] = (
-        "numbers on a public grid, whose size follows a private bound, are added to answers that imputed rows enter"
+        "noise on a public grid, whose size follows a private bound, is added to answers that imputed rows enter"
     )
 
     exponent: float

@@ -96,7 +96,7 @@ class TeacherVotes(RecordedMechanism):
     """
 
     description: ClassVar[str] = (
-        "whole numbers are added to counts of votes by teachers who each know a part of the rows"
+        "whole-number noise is added to counts of votes by teachers who each know a part of the rows"
     )
 
     teachers: int
@@ -163,8 +163,8 @@ class SubsampledTeacher(RecordedMechanism):
     """
 
     description: ClassVar[str] = (
-        "whole numbers, on a public grid, are added to clipped answers of one teacher at a time, who knows a part of "
-        "the rows"
+        "noise, as whole numbers on a public grid, is added to clipped answers of one teacher at a time, who knows a "
+        "part of the rows"
     )
 
     teachers: int

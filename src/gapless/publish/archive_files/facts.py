@@ -115,9 +115,10 @@ class ReleaseFacts:
 
     @property
     def noise(self) -> list[str]:
-        """A description of the noise of each mechanism that the ledger has recorded."""
-        mechanisms = (mechanism_of(entry["mechanism"]) for entry in self.entries)
-        return list(dict.fromkeys(mechanism.description for mechanism in mechanisms if mechanism is not None))
+        """The name of each mechanism that the ledger has recorded, and what its noise does."""
+        found = (mechanism_of(entry["mechanism"]) for entry in self.entries)
+        named = (f"{_spaced(type(mechanism).__name__)} ({mechanism.description})" for mechanism in found if mechanism)
+        return list(dict.fromkeys(named))
 
     @property
     def neighbours(self) -> str:
@@ -167,3 +168,8 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
     texts += manifest["versions"].values()
     if not (is_whole(manifest["rows"], least=0) and all(isinstance(text, str) for text in texts)):
         raise ValueError("not a manifest")
+
+
+def _spaced(name: str) -> str:
+    """The name of a class in words: Discrete Gaussian."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
