@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
     """The example folder as it is in the repository, after the Python of the README has run in it."""
     assert "runs as typed in the folder `examples/`" in README
     there = tmp_path_factory.mktemp("examples")
-    for name in ("people.csv", "people.toml"):
+    for name in ("people.csv", "people.toml", "codebook.csv"):
         shutil.copy(ROOT / "examples" / name, there)
     (code,) = blocks("python")
     done = subprocess.run([sys.executable, "-c", code], cwd=there, capture_output=True, encoding="utf-8", check=False)
@@ -83,7 +83,20 @@ def check_printed(printed, shown, of):
 def test_the_commands_of_the_readme_work_as_typed_and_print_what_it_shows(folder):
     examples = list(commands())
     assert [shlex.split(command)[1] for command, _ in examples] == [
-        *("schema", "check", "synth", "ledger", "synth", "evaluate", "sample", "sample", "verify", "estimate")
+        *(
+            "schema",
+            "schema",
+            "check",
+            "synth",
+            "ledger",
+            "synth",
+            "evaluate",
+            "sample",
+            "sample",
+            "verify",
+            "estimate",
+            "archive",
+        )
     ]
     for place, (command, shown) in enumerate(examples):
         # The first command in a shell, as typed; the others as a shell would split them, without its start.

@@ -89,9 +89,9 @@ def archive(release: str | Path, output: str | Path | None = None, *, answers: s
     release = Path(release)
     given = {} if answers is None else read_answers(Path(answers))
     facts = ReleaseFacts.read(release)
-    place = release.resolve()
-    folder = place.with_name(f"{place.name}-archive") if output is None else Path(output)
-    _open(folder, place)
+    named = release if release.name not in ("", "..") else release.resolve()  # "." has no name
+    folder = named.with_name(f"{named.name}-archive") if output is None else Path(output)
+    _open(folder, release.resolve())
     entry, missing = to_yaml(registry_entry(facts, given)), list(unanswered(given))
     required = [question for question in missing if question.is_required]
     texts = {DATA_PACKAGE: data_package(facts), DDI: ddi_codebook(facts), CHECKLIST: checklist(facts)}
