@@ -70,10 +70,11 @@ def test_from_a_redcap_dictionary_to_a_release(folder, run_here):
     assert run_here("schema", "confirm", "study.toml", "age")[0] == 2  # it came from the codebook
     assert run_here("schema", "confirm", "study.toml", "--list")[1].startswith('born: kind = "date"')
     assert gl.Schema.read("study.toml").unconfirmed
+    assert "# Look at each of these" in (folder / "study.toml").read_text()
     assert run_here("schema", "confirm", "study.toml", "born")[0] == 0
     assert "Nothing is left to confirm" in run_here("schema", "confirm", "study.toml")[1]
     text = (folder / "study.toml").read_text()
-    assert "# From the codebook dictionary.csv." in text
+    assert text.startswith("# From the codebook dictionary.csv.\n\n[table]\n")  # nothing is left to look at
     assert 'bounds = ["1900-01-01", "2010-12-31"]\n' in text  # no longer with the comment that they are not known
 
     code, out, _ = run_here("check", "study.csv", "-s", "study.toml")

@@ -128,6 +128,8 @@ def _write_confirmed(path: Path, schema: Schema, names: list[str]) -> None:
     expected = schema.confirmed(names)
     text = path.read_text(encoding="utf-8")
     edited = _edited(text, set(names))
+    if not expected.unconfirmed:
+        edited = _without_questions(edited)
     try:
         is_same = Schema.from_toml(edited) == expected
     except SchemaError:
@@ -160,3 +162,16 @@ def _edited(text: str, names: set[str]) -> str:
             line = re.sub(rf"\s*# {re.escape(NO_BOUNDS)}.*$", "", line)  # noqa: PLW2901
         lines.append(line)
     return "".join(lines)
+
+
+def _without_questions(text: str) -> str:
+    """The text without the list of what to look at before confirming, which is in the comments at its head."""
+    from gapless.schema.codebooks.codebook import QUESTIONS_BELOW
+
+    lines = text.splitlines(keepends=True)
+    head = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    begin = next((place for place, line in enumerate(lines[:head]) if line.startswith(QUESTIONS_BELOW)), head)
+    end = begin + 1
+    while end < head and lines[end].startswith("# - "):
+        end += 1
+    return "".join(lines[:begin] + lines[end:] if begin < head else lines)

@@ -35,6 +35,7 @@ MOST_UNLABELLED = 100  # whole numbers between codes of answers
 MOST_RANGES = 100  # of missing numbers
 LARGEST_RANGE = 100  # whole numbers of a missing range that are written as single codes among levels
 UNKNOWN_NUMBERS, UNKNOWN_WHOLE = (-LARGEST, LARGEST), (-LARGEST_WHOLE, LARGEST_WHOLE)
+QUESTIONS_BELOW = "# Look at each of these, then run `gapless schema confirm` on this file:"
 UNKNOWN_DATES = ("0001-01-01", "9999-12-31")
 _AS_LEVELS = 'write kind = "categorical" and levels in place of bounds and bins'
 _AS_INTEGER = 'write kind = "integer" and bounds'
@@ -94,7 +95,7 @@ class Codebook:
             comments["table", "", "ignore"] = "; ".join([*shown, *rest])
         head = [f"# From the codebook {visible(self.source)}."]
         if self.asked:
-            head += ["# Look at each of these, then run `gapless schema confirm` on this file:"]
+            head += [QUESTIONS_BELOW]
             head += [f"# - {line}" for line in self.asked]
         return "\n".join([*head, "", toml.dump(content, comments)])
 
