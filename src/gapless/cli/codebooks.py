@@ -144,7 +144,6 @@ def _edited(text: str, names: set[str]) -> str:
     """
     import tomllib
 
-    from gapless.schema.codebooks.codebook import NO_BOUNDS
     from gapless.schema.columns_toml import run_of
 
     lines, is_chosen = [], False
@@ -156,12 +155,17 @@ def _edited(text: str, names: set[str]) -> str:
                 content = {}
             section = next(iter(content.get("column", {})), "") if isinstance(content.get("column"), dict) else ""
             is_chosen = bool(section) and names >= set(run_of(section) or [section])
-        if is_chosen:
-            line = re.sub(r"""^(\s*origin\s*=\s*)(["'])(?:data|proposed)\2""", r'\1"typed"', line)  # noqa: PLW2901
-            line = re.sub(r"\s*# (?:read from the data|as the data are written)[^\"']*$", "\n", line)  # noqa: PLW2901
-            line = re.sub(rf"\s*# {re.escape(NO_BOUNDS)}.*$", "", line)  # noqa: PLW2901
-        lines.append(line)
+        lines.append(_confirmed_line(line) if is_chosen else line)
     return "".join(lines)
+
+
+def _confirmed_line(line: str) -> str:
+    """A line of a confirmed column: its origin is typed, and comments on where facts came from are gone."""
+    from gapless.schema.codebooks.codebook import NO_BOUNDS
+
+    line = re.sub(r"""^(\s*origin\s*=\s*)(["'])(?:data|proposed)\2""", r'\1"typed"', line)
+    line = re.sub(r"\s*# (?:read from the data|as the data are written)[^\"']*$", "\n", line)
+    return re.sub(rf"\s*# {re.escape(NO_BOUNDS)}.*$", "", line)
 
 
 def _without_questions(text: str) -> str:

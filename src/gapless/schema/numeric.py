@@ -44,7 +44,7 @@ DEFAULT_CELLS = 1024  # about: they begin at round numbers
 LARGEST_WHOLE, LARGEST = 2**53, 1e300  # larger whole numbers are not exact; larger widths of bins overflow
 SCALES: tuple[Scale, ...] = ("linear", "log", "symlog")
 LEARNED = "learned"
-NARROWEST = 1e-290  # between the bounds: cells that are smaller still could not be told apart
+NARROWEST = 1e-290  # between the bounds: floats cannot distinguish smaller cells
 TINY = 5e-324  # the smallest number above 0: the cell of 0 ends there
 CLOSE = 1e-9  # of the range: no cell begins so near to a declared edge
 

@@ -114,7 +114,7 @@ class StatFile:
             more["encoding"] = None if self.encoding is None else codecs.lookup(self.encoding).name
         function: Callable[..., Any] = getattr(pyreadstat, _FUNCTIONS.get(ending, "read_sav"))
         if ending == ".xpt":  # the public function would drop the letters of missing values
-            function = partial(pyreadstat._readstat_parser.parser_entry_point, parser_format="xport")  # noqa: SLF001
+            function = partial(pyreadstat._readstat_parser.parser_entry_point, parser_format="xport")  # noqa: SLF001 see above
         called = source or str(self.path.absolute())  # a leading ~ would be expanded
         failed, twice = True, False
         with warnings.catch_warnings(record=True) as warned:
@@ -170,9 +170,9 @@ def _has_plain_rows(path: Path) -> bool:
 class _TransportRows:
     """The rows of a SAS transport file. All have one width, and nothing is between them.
 
-    Version 8 of the format states their number. In others the file ends with a whole record of 80 bytes: less than a
-    record of spaces behind the last row is no row. So a row of nothing but spaces cannot be told from these if all
-    columns are texts, and one person's row would decide whether the rows before it count. Such a file is refused.
+    Version 8 of the format states their number. Other versions fill the last record of 80 bytes with spaces. If all
+    columns are texts, a row of spaces looks the same as this filling. Then one person's row would decide whether the
+    rows before it count, so such a file is refused.
     """
 
     path: Path
