@@ -404,6 +404,88 @@ def loans():
     return frame, columns, (*asked, *groups), slopes, 5_000
 
 
+def couriers():
+    """Simulated: parcels. Strongly related numbers: distance, weight, price and time; half of them are insured for 0."""
+    rng, many = np.random.default_rng(41), 60_000
+    stops = 1 + rng.poisson(2.5, many).clip(0, 14)
+    service = rng.choice(4, many, p=[0.5, 0.3, 0.15, 0.05])
+    distance = (rng.gamma(1.3, 40, many) * (1 + 0.5 * (service == 3))).clip(1, 900).round()
+    weight = np.exp(rng.normal(0.8, 1.1, many)).clip(0.1, 70).round(1)
+    price = (4 + 0.06 * distance + 1.1 * weight**0.7 + 5 * (service >= 2) + rng.normal(0, 2, many)).clip(3, 200).round(1)
+    minutes = (20 + 1.1 * distance * rng.beta(4, 4, many) * 2 + 6 * stops + rng.exponential(10, many)).clip(5, 1_500)
+    insured = np.where(rng.random(many) < 0.5, 0, price * rng.lognormal(1.5, 0.8, many)).clip(0, 4_000).round()
+    rating = 5 - np.digitize(minutes / (30 + distance) + rng.normal(0, 0.3, many), [0.9, 1.4, 1.9, 2.6])
+    damaged = rng.random(many) < 0.02 + 0.02 * (weight > 20)
+    frame = pl.DataFrame(
+        {
+            "stops": stops.astype(int),
+            "service": np.array(["road", "rail", "night", "air"])[service],
+            "distance": distance.astype(int),
+            "weight": weight,
+            "price": price,
+            "minutes": minutes.round().astype(int),
+            "insured": insured.astype(int),
+            "rating": rating.astype(str),
+            "damaged": np.where(damaged, "yes", "no"),
+        }
+    )
+    columns = [
+        Integer("stops", bounds=(1, 15), bins="learned"),
+        Categorical("service", ["road", "rail", "night", "air"]),
+        Integer("distance", bounds=(0, 1_000), bins="learned", may_be_missing=True),
+        Number("weight", bounds=(0, 80), bins="learned", scale="symlog", may_be_missing=True),
+        Number("price", bounds=(0, 250), bins="learned"),
+        Integer("minutes", bounds=(0, 2_000), bins="learned", scale="symlog"),
+        Integer("insured", bounds=(0, 5_000), bins="learned", scale="symlog"),
+        Ordinal("rating", list("12345"), may_be_missing=True),
+        Categorical("damaged", ["no", "yes"]),
+    ]
+    asked = ("mean(distance)", "mean(price)", "mean(insured)", "proportion(damaged == yes)", "proportion(rating == 5)")
+    groups = ("mean(price) by service", "proportion(damaged == yes) by service", "mean(minutes) by rating")
+    slopes = (("price", "distance"), ("minutes", "distance"), ("price", "weight"), ("insured", "price"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
+def wells():
+    """Simulated: drinking water. Depth decides salt and iron, which is below its limit of detection in many wells."""
+    rng, many = np.random.default_rng(43), 60_000
+    depth = (5 + rng.weibull(1.2, many) * 45).clip(2, 300).round()
+    aquifer = rng.choice(3, many, p=[0.6, 0.33, 0.07])
+    salt = (80 + 9 * depth * (1 + (aquifer == 2)) * rng.lognormal(0, 0.25, many)).clip(20, 6_000).round()
+    iron = 0.02 * np.exp(0.02 * depth + rng.normal(0, 0.9, many))
+    iron = np.where(iron < 0.05, 0, iron).clip(0, 40).round(2)
+    nitrate = (60 * np.exp(-depth / 30) * rng.gamma(2, 0.5, many)).clip(0, 300).round(1)
+    acidity = (7.2 + 0.004 * depth - 0.3 * (aquifer == 1) + rng.normal(0, 0.3, many)).clip(4, 10).round(1)
+    users = np.where(rng.random(many) < 0.35, 4, 1 + rng.poisson(6, many)).clip(1, 60)
+    class_ = np.digitize(salt / 800 + nitrate / 60 + rng.normal(0, 0.15, many), [0.7, 1.3, 2.2])
+    frame = pl.DataFrame(
+        {
+            "depth": depth.astype(int),
+            "aquifer": np.array(["sand", "chalk", "coast"])[aquifer],
+            "salt": salt.astype(int),
+            "iron": iron,
+            "nitrate": nitrate,
+            "acidity": acidity,
+            "users": users.astype(int),
+            "class": np.array(["A", "B", "C", "D"])[class_],
+        }
+    )
+    columns = [
+        Integer("depth", bounds=(0, 400), bins="learned"),
+        Categorical("aquifer", ["sand", "chalk", "coast"]),
+        Integer("salt", bounds=(0, 8_000), bins="learned", scale="symlog", may_be_missing=True),
+        Number("iron", bounds=(0, 50), bins="learned", may_be_missing=True),
+        Number("nitrate", bounds=(0, 400), bins="learned"),
+        Number("acidity", bounds=(3, 11), bins="learned"),
+        Integer("users", bounds=(1, 60), bins="learned", may_be_missing=True),
+        Ordinal("class", ["A", "B", "C", "D"]),
+    ]
+    asked = ("mean(depth)", "mean(nitrate)", "mean(acidity)", "mean(users)", "proportion(class == D)")
+    groups = ("mean(nitrate) by aquifer", "mean(salt) by class", "proportion(class == D) by aquifer")
+    slopes = (("nitrate", "depth"), ("salt", "depth"), ("acidity", "depth"), ("iron", "depth"))
+    return frame, columns, (*asked, *groups), slopes, 5_000
+
+
 POPULATIONS = {
     "adult": adult,
     "wages": wages,
@@ -415,6 +497,8 @@ POPULATIONS = {
     "ferries": ferries,
     "trees": trees,
     "loans": loans,
+    "couriers": couriers,
+    "wells": wells,
 }
 
 

@@ -43,17 +43,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from gapless.data.workload import FEATURE_LENGTH
 from gapless.inference.intervals import TWO_SIDED, widened
-from gapless.inference.precision import MEAN_SIZE, is_binned
+from gapless.inference.precision import MEAN_SIZE, ColumnPrecision, precision_of
 from gapless.model.marginal import LEAST_SHARE, Measurement, marginalize, positive_shares
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.fitted import FittedModel
-from gapless.synth.marginal.features import mean_features
+from gapless.synth.marginal.features import finest_shares, mean_features
 from gapless.synth.measurements import Measurements
 from gapless.types import Floats
 
@@ -62,6 +63,8 @@ SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
 
 _ALIKE = 0.2  # of the largest singular value of features: cells that differ less share their features
 _RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
+_ORDERS = np.arange(1, 33)  # of Hermite polynomials
+_GRID = np.linspace(-1, 1, 401)[:, None] ** _ORDERS  # powers of correlations of normal scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,19 +151,13 @@ class _Features:
         vectors: observed cells × features.
         shares: of the cells.
         rows: the number of rows in which the column is observed.
-        ranks: the mid-rank of each cell of an ordered column, with mean 0; None for other columns.
-        is_coarse: whether cells have several values, whose ranks within the cell were not measured.
-        share_std: the noise in a share; 0 if it is the noise of the joint counts too.
     """
 
     vectors: Floats
     shares: Floats
     rows: float
-    ranks: Floats | None
-    is_coarse: bool = False
-    share_std: float = 0.0
 
-    def among(self, left_out: Floats, rows: float, noise_std: float) -> _Features:
+    def among(self, left_out: Floats, rows: float, noise_std: float) -> Self:
         r"""Return the features of the rows in which another column is observed too, whose shares may be others.
 
         Given the sums of features over the rows that are left out, shares p become the nearest with the mean of the
@@ -176,14 +173,7 @@ class _Features:
         change = (self.rows * mean - left_out) / rows - mean
         tilt = away @ kept @ ((kept.T @ change) / values[values > noise_std / rows])
         shares = self.shares * np.maximum(1 + tilt, LEAST_SHARE)
-        return replace(
-            self, shares=shares / shares.sum(), ranks=None if self.ranks is None else _ranks(shares / shares.sum())
-        )
-
-    @property
-    def of_ranks(self) -> float:
-        """The part of the variance of ranks of values that is between cells."""
-        return 1.0 if self.ranks is None or not self.is_coarse else 12 * float(self.shares @ self.ranks**2)
+        return replace(self, shares=shares / shares.sum())
 
     @cached_property
     def _centre(self) -> Floats:
@@ -197,25 +187,6 @@ class _Features:
         centred = self.vectors @ self._centre
         return np.asarray((centred * self.shares[:, None]).T @ centred)
 
-    @cached_property
-    def score(self) -> Floats | None:
-        """The weights of features whose sum is the rank, standardised; None without ranks that differ."""
-        if self.ranks is None:
-            return None
-        ridge = _RIDGE * np.trace(self.covariance) / len(self.covariance) + 1e-12
-        target = self._centre @ self.vectors.T @ (self.shares * self.ranks)
-        weights = self._centre @ np.linalg.solve(self.covariance + ridge * np.eye(len(target)), target)
-        spread = math.sqrt(float(weights @ self.covariance @ weights))
-        return np.asarray(weights / spread) if spread > 1e-9 else None
-
-    @property
-    def scale_variance(self) -> float:
-        """The variance by noise in the shares of the variance of scores, which is 1 by these shares."""
-        if self.score is None:
-            return 0.0
-        squares = (self.vectors @ self.score) ** 2
-        return float(self.share_std**2 * ((squares - self.shares @ squares) ** 2).sum())
-
     def whitening(self, kappa: float) -> Floats:
         """The map of features to uncorrelated scores of mean 0 and variance 1, without directions that noise hides."""
         values, directions = np.linalg.eigh(self.covariance)
@@ -228,6 +199,62 @@ class _Features:
         return float(self.shares @ np.linalg.norm(density @ whitening, axis=1))
 
 
+@dataclass(frozen=True, eq=False)
+class _Scale(_Features):
+    """The features of an ordered column, whose cells follow each other. A cell may have several values.
+
+    Attributes:
+        rank_series: of the ranks of values, as `_series` returns it.
+        ties: for each cell, the probability that three of its rows have the same value.
+        scale_std: the noise in the variance of the scores, by the noise in shares; 0 if it is that of the joint counts.
+    """
+
+    rank_series: Floats
+    ties: Floats
+    scale_std: float = 0.0
+
+    @property
+    def ranks(self) -> Floats:
+        """The mid-rank of each cell, with mean 0."""
+        return _ranks(self.shares)
+
+    @cached_property
+    def score_series(self) -> Floats:
+        """The same of the scores."""
+        return np.zeros(len(_ORDERS)) if self.score is None else _series(self.vectors @ self.score, self.shares)
+
+    @cached_property
+    def score(self) -> Floats | None:
+        """The weights of features whose sum is nearly the rank, standardised; None without ranks that differ."""
+        ridge = _RIDGE * np.trace(self.covariance) / len(self.covariance) + 1e-12
+        target = self._centre @ self.vectors.T @ (self.shares * self.ranks)
+        weights = self._centre @ np.linalg.solve(self.covariance + ridge * np.eye(len(target)), target)
+        spread = math.sqrt(float(weights @ self.covariance @ weights))
+        return np.asarray(weights / spread) if spread > 1e-9 else None
+
+    @cached_property
+    def agreement(self) -> float:
+        r"""The correlation of scores with the ranks of values, whose variance is :math:`(1 - \sum_v p_v^3) / 12`."""
+        if self.score is None:
+            return 0.0
+        variance = (1 - float(self.shares**3 @ self.ties)) / 12
+        return float((self.shares * self.ranks) @ self.vectors @ self.score) / math.sqrt(variance)
+
+
+class _Column(NamedTuple):
+    """What pairs need of a column: the features of its cells, and the same on a scale if it is ordered."""
+
+    features: _Features
+    scale: _Scale | None
+
+    def among(self, left_out: Floats, seen: _Joint) -> _Column:
+        """Return it for the rows in which another column is observed too."""
+        features = self.features.among(left_out, seen.rows, seen.noise_std)
+        if isinstance(features, _Scale):
+            return _Column(features, features)
+        return _Column(features, self.scale and self.scale.among(left_out, seen.rows, seen.noise_std))
+
+
 def pair_precision(model: FittedModel, only: frozenset[int] | None = None) -> list[PairPrecision]:
     """Return what is known of each pair of columns that was measured together; none without measurements.
 
@@ -238,21 +265,15 @@ def pair_precision(model: FittedModel, only: frozenset[int] | None = None) -> li
     if known is None:
         return []
     joint = _joint_counts(known, model)
-    tables = _features(model, known, products=False)
-    products = _features(model, known, products=True) if known.products else tables
-    protect = model.facts.guarantee.protect.at_most
     z = NormalDist().inv_cdf(1 - 0.025 / max(1, len(joint)))
+    protect = model.facts.guarantee.protect.at_most
+    chosen = {pair: seen for pair, seen in sorted(joint.items()) if only is None or only == frozenset(pair)}
+    cell_counts = known.within_bin_counts(model.schema)
+    columns = {c: _column(model, known, c, cell_counts) for c in sorted({c for pair in chosen for c in pair})}
     pairs = []
-    for pair, seen in sorted(joint.items()):
-        if only is not None and only != frozenset(pair):
-            continue
-        features = [
-            side.among(left_out, seen.rows, seen.noise_std)
-            for side, left_out in zip(
-                [(products if seen.is_product else tables)[c] for c in pair], seen.left_out, strict=True
-            )
-        ]
-        pairs.append(_pair_precision(model.schema, pair, seen, features, z, protect))
+    for pair, seen in chosen.items():
+        both = [columns[c].among(left_out, seen) for c, left_out in zip(pair, seen.left_out, strict=True)]
+        pairs.append(_pair_precision(model.schema, pair, seen, both, z, protect))
     return pairs
 
 
@@ -273,31 +294,88 @@ def cell_noise(model: FittedModel, columns: frozenset[int]) -> float:
             precision += cells / table.counts.size / table.noise_std**2
     for product in known.products:
         if whole == frozenset(product.columns):
-            features = _features(model, known, products=True)
-            inverses = [np.linalg.pinv(features[c].vectors, rcond=_ALIKE) for c in product.columns]
+            cell_counts = known.within_bin_counts(model.schema)
+            both = [_column(model, known, c, cell_counts).features for c in product.columns]
+            inverses = [np.linalg.pinv(features.vectors, rcond=_ALIKE) for features in both]
             scale = math.prod(float((inverse**2).sum()) / inverse.shape[1] for inverse in inverses)
             precision += 1 / (scale * product.noise_std**2)
     return precision**-0.5 if precision else math.inf
 
 
-def _features(model: FittedModel, known: Measurements, *, products: bool) -> list[_Features]:
-    """Return the features of every column: those of a product, or the indicators of cells."""
-    schema, found = model.schema, []
-    cell_counts = known.within_bin_counts(schema) if products else {}
-    total = max(1.0, known.total)
-    for place, (column, size) in enumerate(zip(schema.columns, known.sizes(schema), strict=True)):
-        counts, noise_std = known.column_counts(schema, place)
-        extended = positive_shares(counts, total) if math.isfinite(noise_std) else np.full(size, 1 / size)
-        shares = extended[: column.size] / extended[: column.size].sum()
-        vectors = None
-        if products:
-            states = size - column.size
-            means = mean_features(schema, place, extended, cell_counts, known.features[place].vectors)
-            vectors = means[: column.size, : means.shape[1] - states]
-        rows = total * extended[: column.size].sum()
-        share_std = noise_std / rows if products and math.isfinite(noise_std) else 0.0
-        found.append(replace(_features_of(column, shares, rows, vectors), share_std=share_std))
-    return found
+def _column(model: FittedModel, known: Measurements, place: int, cell_counts: dict[str, Floats]) -> _Column:
+    """Return the features of a column: those of products, or the indicators of cells."""
+    schema, column, total = model.schema, model.schema.columns[place], max(1.0, known.total)
+    counts, noise_std = known.column_counts(schema, place)
+    extended = positive_shares(counts, total) if math.isfinite(noise_std) else np.full(len(counts), 1 / len(counts))
+    shares, rows = extended[: column.size], total * float(extended[: column.size].sum())
+    shares = shares / shares.sum()
+    fine_shares, cell_of = finest_shares(schema, place, extended, cell_counts)
+    observed = len(cell_of) - (len(extended) - column.size)
+    fine_shares = fine_shares[:observed] / fine_shares[:observed].sum()
+    if not known.products:
+        fine_vectors = np.eye(column.size)[cell_of[:observed]]
+        features = _Features(np.eye(column.size), shares, rows)
+    else:
+        own = known.features[place].size - (len(extended) - column.size)  # the others are those of gaps
+        fine_vectors = known.features[place].vectors[:observed, :own] / FEATURE_LENGTH
+        means = mean_features(schema, place, extended, cell_counts, known.features[place].vectors)
+        features = _Features(means[: column.size, :own], shares, rows)
+    if not _is_scale(column):
+        return _Column(features, None)
+    scale = _scale(fine_shares, fine_vectors, rows)
+    if not known.products:
+        return _Column(scale, scale)
+    return _Column(features, replace(scale, scale_std=_scale_std(precision_of(model, place), scale, fine_vectors)))
+
+
+def _is_scale(column: Column) -> bool:
+    return column.is_ordered and column.size == column.values_size
+
+
+def _scale(shares: Floats, vectors: Floats, rows: float) -> _Scale:
+    """Return the scale of values in their order, with neighbours of equal features in one cell."""
+    starts = np.append(True, (np.diff(vectors, axis=0) != 0).any(axis=1))
+    cells = np.cumsum(starts) - 1
+    sums: Floats = np.bincount(cells, shares).astype(np.float64)
+    ties = np.bincount(cells, shares**3) / np.maximum(sums, 1e-100) ** 3
+    return _Scale(vectors[starts], sums, rows, rank_series=_series(_ranks(shares), shares), ties=ties)
+
+
+def _ranks(shares: Floats) -> Floats:
+    return np.asarray(np.cumsum(shares) - shares / 2 - 0.5)
+
+
+def _series(numbers: Floats, shares: Floats) -> Floats:
+    r"""Return the coefficients of standardised numbers of cells in Hermite polynomials of the normal score of a row.
+
+    A cell with normal scores from z to z' adds :math:`(h_{k-1}(z) \varphi(z) - h_{k-1}(z') \varphi(z')) / \sqrt k`
+    times its number to coefficient k, with the normalised polynomials h. If the normal scores of two columns have
+    correlation r, the correlation of their numbers is the sum of :math:`r^k` times both coefficients (Mehler 1866).
+    """
+    from scipy.special import ndtri  # noqa: PLC0415 slow to load
+
+    ends = ndtri(np.clip(np.cumsum(shares)[:-1], 1e-12, 1 - 1e-12))
+    density = np.exp(-(ends**2) / 2) / math.sqrt(2 * math.pi)
+    steps = np.diff((numbers - shares @ numbers) / max(1e-300, math.sqrt(_variance(numbers, shares))))
+    before, polynomial, found = np.zeros_like(ends), np.ones_like(ends), []
+    for order in _ORDERS:
+        found.append(float(steps @ (polynomial * density)) / math.sqrt(order))
+        before, polynomial = (
+            polynomial,
+            (ends * polynomial - math.sqrt(order - 1) * before) / math.sqrt(order),
+        )
+    return np.array(found)
+
+
+def _variance(numbers: Floats, shares: Floats) -> float:
+    return float(shares @ (numbers - shares @ numbers) ** 2)
+
+
+def _scale_std(column: ColumnPrecision, scale: _Scale, vectors: Floats) -> float:
+    """Return the noise in the variance of scores: in the sum over rows of squared scores less their mean, by rows."""
+    if scale.score is None or not column.is_measured:
+        return 0.0
+    return column.noise((vectors @ scale.score) ** 2 - 1) / column.rows
 
 
 def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], _Joint]:
@@ -331,20 +409,15 @@ def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, in
 
 
 def _pair_precision(
-    schema: Schema,
-    pair: tuple[int, int],
-    seen: _Joint,
-    features: list[_Features],
-    z: float,
-    rows_per_person: int,
+    schema: Schema, pair: tuple[int, int], seen: _Joint, both: Sequence[_Column], z: float, rows_per_person: int
 ) -> PairPrecision:
     rows = seen.rows
     people = rows / rows_per_person  # at least: the rows of a person are not a sample of independent rows
-    kappa, (first, second) = seen.noise_std / rows, features
-    whiten = [side.whitening(kappa) for side in features]
-    reach = [side.reach(white) for side, white in zip(features, whiten, strict=True)]
+    kappa = seen.noise_std / rows
+    whiten = [side.features.whitening(kappa) for side in both]
+    reach = [side.features.reach(white) for side, white in zip(both, whiten, strict=True)]
     is_known = min(map(len, whiten)) > 0
-    measure, association = _association(seen.counts / rows, kappa, people, features, whiten)
+    measure, association = _association(seen.counts / rows, kappa, people, both, whiten)
     low, high = association.interval(TWO_SIDED)
     return PairPrecision(
         columns=pair,
@@ -353,48 +426,35 @@ def _pair_precision(
         low=low,
         high=high,
         at_once=association.interval(z),
-        sampling_std=(1 - association.value**2) / math.sqrt(people),
+        sampling_std=math.sqrt(_sampling_variance(association.value, people)),
         distance=min(1.0, MEAN_SIZE / 2 * kappa * reach[0] * reach[1]) if is_known else 1.0,
         group_means=(
-            _group_means(schema.columns[pair[0]], first, kappa, len(whiten[1]), reach[1]),
-            _group_means(schema.columns[pair[1]], second, kappa, len(whiten[0]), reach[0]),
+            _group_means(schema.columns[pair[0]], both[0].scale, kappa, len(whiten[1]), reach[1]),
+            _group_means(schema.columns[pair[1]], both[1].scale, kappa, len(whiten[0]), reach[0]),
         ),
     )
 
 
 def table_association(both: tuple[Column, Column], counts: Floats, noise_std: float) -> tuple[str, float, float]:
-    """Return the measure of association, its value and half its 95 % interval, from a noisy table of two columns."""
+    """Return the association of the cells of two columns, and half its 95 % interval, from a noisy table of both."""
     rows = max(1.0, float(counts.sum()))
-    margins = [positive_shares(counts.sum(axis=axis), rows) for axis in (1, 0)]
-    features = [_features_of(column, shares, rows) for column, shares in zip(both, margins, strict=True)]
+    columns = []
+    for column, sums in zip(both, (counts.sum(axis=1), counts.sum(axis=0)), strict=True):
+        scale = _scale(positive_shares(sums, rows), np.eye(column.size), rows)  # values of a cell are ties
+        columns.append(_Column(scale, scale if _is_scale(column) else None))
     kappa = noise_std / rows
-    whiten = [side.whitening(kappa) for side in features]
-    measure, association = _association(counts / rows, kappa, rows, features, whiten)
+    whiten = [column.features.whitening(kappa) for column in columns]
+    measure, association = _association(counts / rows, kappa, rows, columns, whiten)
     low, high = association.interval(TWO_SIDED)
     return measure, association.value, (high - low) / 2
 
 
-def _features_of(column: Column, shares: Floats, rows: float, vectors: Floats | None = None) -> _Features:
-    """Return the features of a column's cells: by default their indicators."""
-    is_scale = column.is_ordered and column.size == column.values_size
-    is_coarse = is_binned(column) and column.values_size < column.finest.values_size
-    ranks = _ranks(shares) if is_scale else None
-    return _Features(np.eye(column.size) if vectors is None else vectors, shares, rows, ranks, is_coarse)
-
-
-def _ranks(shares: Floats) -> Floats:
-    return np.asarray(np.cumsum(shares) - shares / 2 - 0.5)
-
-
 def _association(
-    joint: Floats, kappa: float, people: float, features: Sequence[_Features], whiten: Sequence[Floats]
+    joint: Floats, kappa: float, people: float, both: Sequence[_Column], whiten: Sequence[Floats]
 ) -> tuple[str, _Association]:
-    first, second = features
-    if first.ranks is not None and second.ranks is not None:
-        found = _spearman(joint, kappa, people, first, second)
-        bias = abs(found.estimate) * (1 - math.sqrt(first.of_ranks * second.of_ranks))
-        half = widened(np.array([TWO_SIDED * math.sqrt(found.variance)]), np.array([bias]))
-        return SPEARMAN, _Association(found.estimate, float(half[0] / TWO_SIDED) ** 2)
+    first, second = (column.scale for column in both)
+    if first is not None and second is not None:
+        return SPEARMAN, _spearman(joint, kappa, people, first, second)
     return CRAMER, _cramer(joint, kappa, people, whiten) if min(map(len, whiten)) else _UNKNOWN_V
 
 
@@ -430,13 +490,24 @@ class _Association:
 _UNKNOWN_V = _Association(0.0, math.inf, 1)
 
 
-def _spearman(joint: Floats, kappa: float, people: float, first: _Features, second: _Features) -> _Association:
+def _spearman(joint: Floats, kappa: float, people: float, first: _Scale, second: _Scale) -> _Association:
     if first.score is None or second.score is None:
         return _Association(0.0, math.inf)
-    value = float(np.clip(first.score @ joint @ second.score, -1.0, 1.0))
+    found = float(np.clip(first.score @ joint @ second.score, -1.0, 1.0))
     noise = kappa * float(np.linalg.norm(first.score) * np.linalg.norm(second.score))
-    scale = value**2 / 4 * (first.scale_variance + second.scale_variance)
-    return _Association(value, noise**2 + scale + (1 - value**2) ** 2 / people)
+    scale = found**2 / 4 * (first.scale_std**2 + second.scale_std**2)
+    half = TWO_SIDED * math.sqrt(noise**2 + scale + _sampling_variance(found, people))
+    of_scores = np.maximum.accumulate(_GRID @ (first.score_series * second.score_series))
+    of_ranks = _GRID @ (first.rank_series * second.rank_series)
+    low, value, high = np.interp(found + half * np.array([-1, 0, 1]), of_scores, of_ranks)
+    bias = abs(value - found * first.agreement * second.agreement)
+    half = widened(np.array([max(high - value, value - low)]), np.array([bias]))[0]
+    return _Association(float(value), float(half / TWO_SIDED) ** 2)
+
+
+def _sampling_variance(rank_correlation: float, people: float) -> float:
+    """Return the variance of a rank correlation by sampling (Bonett, Wright 2000)."""
+    return (1 + rank_correlation**2 / 2) * (1 - rank_correlation**2) ** 2 / people
 
 
 def _cramer(joint: Floats, kappa: float, people: float, whiten: Sequence[Floats]) -> _Association:
@@ -448,8 +519,8 @@ def _cramer(joint: Floats, kappa: float, people: float, whiten: Sequence[Floats]
     return _Association(excess, at_zero, min(len(whiten[0]), len(whiten[1])), 4 * typical)
 
 
-def _group_means(column: Column, averaged: _Features, kappa: float, groups: int, reach: float) -> float | None:
-    if not isinstance(column, BinnedColumn) or averaged.ranks is None:
+def _group_means(column: Column, averaged: _Scale | None, kappa: float, groups: int, reach: float) -> float | None:
+    if not isinstance(column, BinnedColumn) or averaged is None:
         return None
     if averaged.score is None or groups == 0:
         return math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 
 MOST_DECIMALS = 4  # numbers with more decimals get no resolution
+USUAL = 0.95  # share of rows on a coarser step from which it is proposed in their place
 FEW_VALUES = 12  # different numbers that may become levels
 FEW_STEPS = 25  # values between the bounds that may get a bin each
 MOST_OCCUR = 0.6  # share of these values that must occur
@@ -49,8 +51,8 @@ def numeric_column(
         return "its numbers are very large, such as identifiers"
     if whole and 2 < len(numbers) >= upper - lower < DEFAULT_BINS:  # such as a rating from 1 to 5: a bin for each
         return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
-    step = 1 if whole else _resolution(numbers)
-    steps = 0 if step is None else round((upper - lower) / step) + 1
+    step = 1 if whole else _step(seen, numbers, texts)
+    lower, upper, steps = _bounds(lower, upper, step)
     enough_rows = seen.rows_with(texts) >= ROWS_PER_VALUE * len(numbers)
     if enough_rows and step and len(numbers) >= max(LEAST_VALUES, MOST_OCCUR * steps) and steps <= FEW_STEPS:
         if whole:
@@ -64,7 +66,9 @@ def numeric_column(
         return Ordinal(name, levels, **common)
     common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers)}
     if step is not None:
-        times = {round(float(text) / step): seen.times[text] for text in texts}
+        times: Counter[int] = Counter()
+        for text in texts:
+            times[round(float(text) / step)] += seen.times[text]
         common["heaping"] = tuple(round(heap * step, MOST_DECIMALS) if step != 1 else heap for heap in _heaps(times))
     if whole:
         return Integer(name, bounds=(int(lower), int(upper)), **common)
@@ -130,6 +134,33 @@ def _resolution(numbers: list[float]) -> float | None:
     decimals = max(len(as_text(number).partition(".")[2]) for number in numbers)
     steps = (round(number * 10**decimals) for number in numbers)
     return math.gcd(*steps) / 10**decimals if decimals <= MOST_DECIMALS else None
+
+
+def _bounds(lower: float, upper: float, step: float | None) -> tuple[float, float, int]:
+    """Return the nearest multiples of the step to these bounds, and how many there are from one to the other."""
+    if step is None:
+        return lower, upper, 0
+    first, last = round(lower / step), round(upper / step)
+    return round(first * step, MOST_DECIMALS), round(last * step, MOST_DECIMALS), last - first + 1
+
+
+def _step(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float | None:
+    """The step of all numbers; or of nearly all rows, if the others have many decimals, as imputed means do.
+
+    A remark is added in the second case.
+    """
+    if (step := _resolution(numbers)) is not None:
+        return step
+    for decimals in range(MOST_DECIMALS):
+        usual = {text for text in texts if len(text.partition(".")[2]) <= decimals}
+        share = seen.rows_with(usual) / seen.rows_with(texts)
+        if share >= USUAL and len(usual) >= LEAST_VALUES:
+            step = _resolution([float(text) for text in usual])
+            seen.remarks.append(
+                f"{share:.1%} of its numbers are multiples of {step:g}; remove resolution, or all others are rounded"
+            )
+            return step
+    return None
 
 
 def _scale(numbers: list[float]) -> Scale:

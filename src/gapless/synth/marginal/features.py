@@ -36,7 +36,7 @@ class FeatureMap:
 
     Attributes:
         vectors: whole numbers; finest cells × features.
-        groups: the group of each value of an ordered column; empty if groups have no features. None for levels.
+        groups: the group of each value if features follow ranks; empty if groups have no features. None for levels.
     """
 
     vectors: Integers
@@ -66,10 +66,19 @@ def value_order(column: Column) -> Integers | None:
     return None
 
 
+def rank_order(column: Column) -> Integers | None:
+    """The place of each value in its order, if features follow ranks; None otherwise.
+
+    Noise may leave two bins of a number. Its finest values still have ranks.
+    """
+    has_two_bins = isinstance(column, BinnedColumn) and column.values_size == 2 < column.finest.values_size
+    return np.arange(2) if has_two_bins else value_order(column)
+
+
 def most_features(column: Column, groups: int) -> int:
     """A public bound on the number of features of a column in at most this many groups."""
     others = column.extended_size - column.values_size
-    return others + (column.values_size if value_order(column) is None else 2 + groups)
+    return others + (column.values_size if rank_order(column) is None else 2 + groups)
 
 
 def finest_shares(
@@ -118,7 +127,7 @@ def feature_map(
     """
     column = schema.columns[place]
     cell_shares, cells = finest_shares(schema, place, shares, cell_counts)
-    order = value_order(column)
+    order = rank_order(column)
     if order is None:
         return FeatureMap(FEATURE_LENGTH * np.eye(len(shares), dtype=np.int64)[cells], None)
     values = len(cells) - (len(shares) - column.values_size)

@@ -672,6 +672,17 @@ def test_two_dates_in_order_get_a_remark_on_their_difference():
     assert gl.data.draft_schema(gaps).remarks["discharge"] == expected
 
 
+def test_a_few_imputed_means_do_not_hide_that_numbers_are_whole():
+    """As years of schooling, of which 1 % are a mean with many decimals: frequent years would be lost in a release."""
+    years = np.random.default_rng(5).integers(0, 31, 2_000).astype(float)
+    for imputed, resolution in ((20, 1.0), (200, None)):
+        frame = pl.DataFrame({"years": np.where(np.arange(2_000) < imputed, 11.966817, years)})
+        draft = gl.data.draft_schema(frame)
+        column = draft.schema["years"]
+        assert (column.resolution, column.bounds) == (resolution, (0.0, 30.0))
+        assert ("99.0% of its numbers are multiples of 1; remove resolution" in draft.to_toml()) == bool(resolution)
+
+
 def test_a_draft_proposes_heaping_where_round_values_stand_out():
     rng = np.random.default_rng(0)
     daily = rng.gamma(2, 6, 4000).round().clip(1, 95)
