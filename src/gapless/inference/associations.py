@@ -7,18 +7,24 @@ A table of two columns, or the products of their features, is a matrix
 .. math:: M = \mathrm{E}\, f_a f_b^\top + \kappa Z
 
 with independent standard noise Z; for a table the features of a cell are its indicator. So everything linear in M has
-known noise. Let :math:`w_a` be the weights whose score :math:`w_a^\top f_a` is the rank of a value, with mean 0 and
-variance 1. Then
+known noise. Let :math:`w_a` be the weights whose score :math:`w_a^\top f_a` is nearly the rank of a value, with mean 0
+and variance 1. The correlation of scores and its variance are
 
-.. math:: \hat\rho = w_a^\top M w_b, \qquad \operatorname{se}^2 = \kappa^2 \lVert w_a \rVert^2 \lVert w_b \rVert^2
-          + \frac{(1 - \hat\rho^2)^2}{n} + \frac{\hat\rho^2}{4} (e_a^2 + e_b^2).
+.. math:: r = w_a^\top M w_b, \qquad \operatorname{se}^2 = \kappa^2 \lVert w_a \rVert^2 \lVert w_b \rVert^2
+          + \frac{(1 + r^2 / 2)(1 - r^2)^2}{n} + \frac{r^2}{4} (e_a^2 + e_b^2).
 
-The last term is noise in the shares p of cells, by which the scores s of cells are standardised:
-:math:`e^2 = \operatorname{Var} \sum_x p_x (s_x^2 - 1)`.
+The second term is sampling (Bonett, Wright 2000). The last one is noise in the shares p of values, by which scores s
+are standardised: :math:`e^2 = \operatorname{Var} \sum_x p_x (s_x^2 - 1)`.
 
-Dependence within bins of several values was not measured. Ranks of bins, as scores of variance 1, continue the trend
-across bins. Without dependence within bins the correlation of values would be smaller, by the parts of the variance of
-ranks that are between bins; intervals are widened by that bias.
+Scores are not quite ranks: features are flat at the ends, and values in one bin of a table have one score. So
+Spearman's :math:`\rho` is that of two columns with normal scores for which scores have the correlation r (`_series`).
+Let c be the correlation of scores with ranks, so that :math:`u = \sqrt{1 - c^2}` is unseen. Intervals are widened for
+a bias (`gapless.inference.intervals.widened`) of
+
+.. math:: \lvert \rho - r c_a c_b \rvert + \tfrac14 \lvert \rho \rvert \sqrt{1 - \rho^2}\, (u_a + u_b).
+
+The first part is the change if unseen ranks went with nothing. The second one is for relations of another shape; a
+quarter was chosen on four simulated populations (docs/benchmarks-appendix.md#intervals-in-closed-form).
 
 For other pairs let :math:`W_a` map the features of a to uncorrelated scores of mean 0 and variance 1. The entries of
 :math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
@@ -63,6 +69,7 @@ SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
 
 _ALIKE = 0.2  # of the largest singular value of features: cells that differ less share their features
 _RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
+_UNSEEN = 0.25  # how strongly ranks that scores do not show may go with another column, relative to scores
 _ORDERS = np.arange(1, 33)  # of Hermite polynomials
 _GRID = np.linspace(-1, 1, 401)[:, None] ** _ORDERS  # powers of correlations of normal scores
 
@@ -238,7 +245,12 @@ class _Scale(_Features):
         if self.score is None:
             return 0.0
         variance = (1 - float(self.shares**3 @ self.ties)) / 12
-        return float((self.shares * self.ranks) @ self.vectors @ self.score) / math.sqrt(variance)
+        return min(1.0, float((self.shares * self.ranks) @ self.vectors @ self.score) / math.sqrt(variance))
+
+    @property
+    def residual(self) -> float:
+        """The standard deviation of what scores do not show of ranks, in standard deviations of ranks."""
+        return math.sqrt(1 - self.agreement**2)
 
 
 class _Column(NamedTuple):
@@ -501,6 +513,7 @@ def _spearman(joint: Floats, kappa: float, people: float, first: _Scale, second:
     of_ranks = _GRID @ (first.rank_series * second.rank_series)
     low, value, high = np.interp(found + half * np.array([-1, 0, 1]), of_scores, of_ranks)
     bias = abs(value - found * first.agreement * second.agreement)
+    bias += _UNSEEN * abs(value) * math.sqrt(max(0.0, 1 - value**2)) * (first.residual + second.residual)
     half = widened(np.array([max(high - value, value - low)]), np.array([bias]))[0]
     return _Association(float(value), float(half / TWO_SIDED) ** 2)
 
