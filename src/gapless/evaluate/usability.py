@@ -14,7 +14,9 @@ from math import comb, inf
 from statistics import median
 from typing import Any, Literal
 
+from gapless.data import Table
 from gapless.draw.cards import GRADES, Grade
+from gapless.evaluate.kept_relations import associations_in_rows
 from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS, SCORES, SPREAD_LIMITS, Limits, grade_of
 from gapless.inference.associations import PairPrecision, pair_precision
 from gapless.inference.intervals import TWO_SIDED
@@ -41,6 +43,7 @@ SENTENCES: dict[Level, str] = {
         "the rows with the table (gapless evaluate), or use another method."
     ),
 }
+LEAST_WEAKENED = 0.05  # of a correlation, to be named
 _MOST_NAMES = 4
 
 
@@ -54,6 +57,7 @@ class Usability:
         usable_for, with_care, not_for: uses, in the words of an analyst.
         columns: what noise leaves of each column.
         pairs: the same for each pair of columns that was measured together.
+        in_rows: the association of each of these pairs in the synthetic rows; None where it is not known.
     """
 
     verdict: Level
@@ -63,6 +67,7 @@ class Usability:
     not_for: tuple[str, ...]
     columns: tuple[ColumnPrecision, ...]
     pairs: tuple[PairPrecision, ...]
+    in_rows: tuple[float | None, ...]
 
     @property
     def sentence(self) -> str:
@@ -91,9 +96,23 @@ class Usability:
         return "\n".join([self.sentence, *lines])
 
 
-def usability(model: FittedModel) -> Usability:
-    """Judge a release by its noise, from released values and public facts alone."""
-    return _Judgement(model, tuple(column_precision(model)), strongest_first(pair_precision(model))).usability
+def usability(model: FittedModel, sample: Table | None = None) -> Usability:
+    """Judge a release by its noise, from released values and public facts alone.
+
+    Args:
+        model: of the release.
+        sample: its synthetic rows, or the first of them: relations that are weaker in them than measured are named.
+    """
+    pairs = strongest_first(pair_precision(model))
+    in_rows = [None] * len(pairs) if sample is None else associations_in_rows(sample, pairs)
+    return _Judgement(model, tuple(column_precision(model)), pairs, tuple(in_rows)).usability
+
+
+def weakened(pair: PairPrecision, in_rows: float | None) -> float:
+    """Return by how much a relation is weaker in the rows than measured; 0 if this is inside the interval."""
+    if in_rows is None or pair.low <= in_rows <= pair.high:
+        return 0.0
+    return max(0.0, abs(pair.value) - in_rows * (1 if pair.value > 0 else -1))
 
 
 def strongest_first(pairs: Iterable[PairPrecision]) -> tuple[PairPrecision, ...]:
@@ -144,6 +163,7 @@ class _Judgement:
     model: FittedModel
     columns: tuple[ColumnPrecision, ...]
     pairs: tuple[PairPrecision, ...]
+    in_rows: tuple[float | None, ...]
 
     @property
     def usability(self) -> Usability:
@@ -152,7 +172,7 @@ class _Judgement:
             found[grade].append(use)
         good, fair, poor = (tuple(found[grade]) for grade in GRADES)
         reasons = tuple(filter(None, self._reasons()))
-        return Usability(self.level, reasons, good, fair, poor, self.columns, self.pairs)
+        return Usability(self.level, reasons, good, fair, poor, self.columns, self.pairs, self.in_rows)
 
     @cached_property
     def varying(self) -> list[ColumnPrecision]:
@@ -178,10 +198,12 @@ class _Judgement:
 
     @cached_property
     def correlations(self) -> dict[tuple[int, int], float]:
-        """Half the 95 % interval of the association of each pair."""
+        """The error of the association of each pair: half its 95 % interval, or what the rows lose, if this is more."""
         return {
-            pair.columns: _error(pair.half, CORRELATION_LIMITS, is_known=self._is_supported(pair))
-            for pair in self.pairs
+            pair.columns: _error(
+                max(pair.half, weakened(pair, found)), CORRELATION_LIMITS, is_known=self._is_supported(pair)
+            )
+            for pair, found in zip(self.pairs, self.in_rows, strict=True)
         }
 
     def _is_supported(self, pair: PairPrecision) -> bool:
@@ -292,7 +314,21 @@ class _Judgement:
             table = moved.format(median(self.tables.values()))
             yield f"Cross tables: {table} in a typical pair{_limits(TABLE_LIMITS, '.0%')}."
             yield f"A relation is certain in {certain:,} of {plural(len(self.pairs), 'measured pair')} of columns."
+        yield self._weakened_sentence
         yield mostly_missing_sentence(self.columns)
+
+    @property
+    def _weakened_sentence(self) -> str:
+        """Name the relations that the rows lose most of, beyond what noise and sampling explain."""
+        lost = [(weakened(pair, found), pair, found) for pair, found in zip(self.pairs, self.in_rows, strict=True)]
+        lost = sorted((some for some in lost if some[0] >= LEAST_WEAKENED), key=lambda some: -some[0])
+        if not lost:
+            return ""
+        named = [
+            f"{self._name(pair)} ({found:.2f}, measured {pair.value:.2f})" for _, pair, found in lost[:_MOST_NAMES]
+        ]
+        more = f" and {len(lost) - len(named):,} more" if len(lost) > len(named) else ""
+        return f"Weaker in the rows than measured: {', '.join(named)}{more}. Ask gapless estimate for these."
 
 
 def mostly_missing_sentence(columns: Sequence[ColumnPrecision]) -> str:

@@ -17,9 +17,9 @@ The second term is sampling (Bonett, Wright 2000). The last one is noise in the 
 are standardised: :math:`e^2 = \operatorname{Var} \sum_x p_x (s_x^2 - 1)`.
 
 Scores are not quite ranks: features are flat at the ends, and values in one bin of a table have one score. So
-Spearman's :math:`\rho` is that of two columns with normal scores for which scores have the correlation r (`_series`).
-Let c be the correlation of scores with ranks, so that :math:`u = \sqrt{1 - c^2}` is unseen. Intervals are widened for
-a bias (`gapless.inference.intervals.widened`) of
+Spearman's :math:`\rho` is that of two columns with normal scores for which scores have the correlation r
+(`normal_series`). Let c be the correlation of scores with ranks, so that :math:`u = \sqrt{1 - c^2}` is unseen.
+Intervals are widened for a bias (`gapless.inference.intervals.widened`) of
 
 .. math:: \lvert \rho - r c_a c_b \rvert + \tfrac14 \lvert \rho \rvert \sqrt{1 - \rho^2}\, (u_a + u_b).
 
@@ -211,14 +211,16 @@ class _Scale(_Features):
     """The features of an ordered column, whose cells follow each other. A cell may have several values.
 
     Attributes:
-        rank_series: of the ranks of values, as `_series` returns it.
+        rank_series: of the ranks of values, as `normal_series` returns it.
         ties: for each cell, the probability that three of its rows have the same value.
         scale_std: the noise in the variance of the scores, by the noise in shares; 0 if it is that of the joint counts.
+        scale_bias: the change of this variance if values were even within bins, where no count says how they are.
     """
 
     rank_series: Floats
     ties: Floats
     scale_std: float = 0.0
+    scale_bias: float = 0.0
 
     @property
     def ranks(self) -> Floats:
@@ -228,7 +230,7 @@ class _Scale(_Features):
     @cached_property
     def score_series(self) -> Floats:
         """The same of the scores."""
-        return np.zeros(len(_ORDERS)) if self.score is None else _series(self.vectors @ self.score, self.shares)
+        return np.zeros(len(_ORDERS)) if self.score is None else normal_series(self.vectors @ self.score, self.shares)
 
     @cached_property
     def score(self) -> Floats | None:
@@ -280,8 +282,7 @@ def pair_precision(model: FittedModel, only: frozenset[int] | None = None) -> li
     z = NormalDist().inv_cdf(1 - 0.025 / max(1, len(joint)))
     protect = model.facts.guarantee.protect.at_most
     chosen = {pair: seen for pair, seen in sorted(joint.items()) if only is None or only == frozenset(pair)}
-    cell_counts = known.within_bin_counts(model.schema)
-    columns = {c: _column(model, known, c, cell_counts) for c in sorted({c for pair in chosen for c in pair})}
+    columns = {c: _column(model, known, c) for c in sorted({c for pair in chosen for c in pair})}
     pairs = []
     for pair, seen in chosen.items():
         both = [columns[c].among(left_out, seen) for c, left_out in zip(pair, seen.left_out, strict=True)]
@@ -306,21 +307,21 @@ def cell_noise(model: FittedModel, columns: frozenset[int]) -> float:
             precision += cells / table.counts.size / table.noise_std**2
     for product in known.products:
         if whole == frozenset(product.columns):
-            cell_counts = known.within_bin_counts(model.schema)
-            both = [_column(model, known, c, cell_counts).features for c in product.columns]
+            both = [_column(model, known, c).features for c in product.columns]
             inverses = [np.linalg.pinv(features.vectors, rcond=_ALIKE) for features in both]
             scale = math.prod(float((inverse**2).sum()) / inverse.shape[1] for inverse in inverses)
             precision += 1 / (scale * product.noise_std**2)
     return precision**-0.5 if precision else math.inf
 
 
-def _column(model: FittedModel, known: Measurements, place: int, cell_counts: dict[str, Floats]) -> _Column:
+def _column(model: FittedModel, known: Measurements, place: int) -> _Column:
     """Return the features of a column: those of products, or the indicators of cells."""
     schema, column, total = model.schema, model.schema.columns[place], max(1.0, known.total)
     counts, noise_std = known.column_counts(schema, place)
     extended = positive_shares(counts, total) if math.isfinite(noise_std) else np.full(len(counts), 1 / len(counts))
     shares, rows = extended[: column.size], total * float(extended[: column.size].sum())
     shares = shares / shares.sum()
+    cell_counts = {column.name: known.cell_counts(schema, place)} if isinstance(column, BinnedColumn) else {}
     fine_shares, cell_of = finest_shares(schema, place, extended, cell_counts)
     observed = len(cell_of) - (len(extended) - column.size)
     fine_shares = fine_shares[:observed] / fine_shares[:observed].sum()
@@ -337,7 +338,18 @@ def _column(model: FittedModel, known: Measurements, place: int, cell_counts: di
     scale = _scale(fine_shares, fine_vectors, rows)
     if not known.products:
         return _Column(scale, scale)
-    return _Column(features, replace(scale, scale_std=_scale_std(precision_of(model, place), scale, fine_vectors)))
+    even_shares = fine_shares
+    if not known.levels_of(place)[0]:
+        even_shares = finest_shares(schema, place, extended, {})[0][:observed]
+    squares = np.zeros(observed) if scale.score is None else (fine_vectors @ scale.score) ** 2
+    return _Column(
+        features,
+        replace(
+            scale,
+            scale_std=_scale_std(precision_of(model, place), squares),
+            scale_bias=abs(float(squares @ (even_shares / even_shares.sum() - fine_shares))),
+        ),
+    )
 
 
 def _is_scale(column: Column) -> bool:
@@ -350,14 +362,14 @@ def _scale(shares: Floats, vectors: Floats, rows: float) -> _Scale:
     cells = np.cumsum(starts) - 1
     sums: Floats = np.bincount(cells, shares).astype(np.float64)
     ties = np.bincount(cells, shares**3) / np.maximum(sums, 1e-100) ** 3
-    return _Scale(vectors[starts], sums, rows, rank_series=_series(_ranks(shares), shares), ties=ties)
+    return _Scale(vectors[starts], sums, rows, rank_series=normal_series(_ranks(shares), shares), ties=ties)
 
 
 def _ranks(shares: Floats) -> Floats:
     return np.asarray(np.cumsum(shares) - shares / 2 - 0.5)
 
 
-def _series(numbers: Floats, shares: Floats) -> Floats:
+def normal_series(numbers: Floats, shares: Floats) -> Floats:
     r"""Return the coefficients of standardised numbers of cells in Hermite polynomials of the normal score of a row.
 
     A cell with normal scores from z to z' adds :math:`(h_{k-1}(z) \varphi(z) - h_{k-1}(z') \varphi(z')) / \sqrt k`
@@ -383,11 +395,9 @@ def _variance(numbers: Floats, shares: Floats) -> float:
     return float(shares @ (numbers - shares @ numbers) ** 2)
 
 
-def _scale_std(column: ColumnPrecision, scale: _Scale, vectors: Floats) -> float:
-    """Return the noise in the variance of scores: in the sum over rows of squared scores less their mean, by rows."""
-    if scale.score is None or not column.is_measured:
-        return 0.0
-    return column.noise((vectors @ scale.score) ** 2 - 1) / column.rows
+def _scale_std(column: ColumnPrecision, squares: Floats) -> float:
+    """Return the noise in the mean of squared scores, which is 1 by released shares."""
+    return column.noise(squares - 1) / column.rows if column.is_measured else 0.0
 
 
 def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], _Joint]:
@@ -513,6 +523,7 @@ def _spearman(joint: Floats, kappa: float, people: float, first: _Scale, second:
     of_ranks = _GRID @ (first.rank_series * second.rank_series)
     low, value, high = np.interp(found + half * np.array([-1, 0, 1]), of_scores, of_ranks)
     bias = abs(value - found * first.agreement * second.agreement)
+    bias += abs(value) / 2 * (first.scale_bias + second.scale_bias)
     bias += _UNSEEN * abs(value) * math.sqrt(max(0.0, 1 - value**2)) * (first.residual + second.residual)
     half = widened(np.array([max(high - value, value - low)]), np.array([bias]))[0]
     return _Association(float(value), float(half / TWO_SIDED) ** 2)

@@ -187,9 +187,12 @@ def estimate(
     return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
 
 
-def support(question: Quantile, schema: Schema) -> Floats:
-    """Return the possible values of a quantile, ascending."""
-    return np.unique(cell_numbers(question.compile(schema).schema, question.column, None).values)
+def support(question: Quantile, schema: Schema) -> tuple[Floats, Floats, Floats]:
+    """Return the possible values of a quantile, ascending, and the least and the largest number in the cell of each."""
+    numbers = cell_numbers(question.compile(schema).schema, question.column, None)
+    values, first = np.unique(numbers.values, return_index=True)
+    lows, highs = numbers.ends
+    return values, lows[first], highs[first]
 
 
 def cumulative_shares(question: Quantile | CompiledQuestion, table: Table, _: Measurements | None = None) -> Estimates:

@@ -313,7 +313,7 @@ def _with_noise_of_rare_cells(
 
 def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tuple[tuple[str, ...], _Intervals]:
     """Return the names of groups, and the intervals of quantiles from the intervals of shares."""
-    numbers = estimates.support(question, model.schema)
+    numbers, lows, highs = estimates.support(question, model.schema)
     names = tuple(", ".join(names) for names in question.compile(model.schema).groups or [()])
     found = np.full((len(names), 5), np.nan)
     for group, (value, low, high, noise, gaps) in enumerate(
@@ -322,7 +322,8 @@ def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tu
         if np.isfinite(high[:-1] - low[:-1]).all():
             bounds = estimates.quantile_bounds(question.q, value, (high - low) / 2)
             place = min(bounds.place, max(0, len(numbers) - 2))  # the share up to the last number is 1 without noise
-            found[group] = (*numbers[[bounds.place, bounds.low, bounds.high]], noise[place], gaps[place])
+            ends = lows[bounds.low], highs[bounds.high]  # of cells: a number counts as the middle of its cell
+            found[group] = (numbers[bounds.place], *ends, noise[place], gaps[place])
     return names, _Intervals(*found.T)
 
 

@@ -265,7 +265,7 @@ def release(
         sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first ones
         write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
         phase("judging", 0, 1)
-        verdict = usability(model)
+        verdict = usability(model, sample)
         for caution in filter(None, (model.pinned(), mostly_missing_sentence(verdict.columns))):
             say(f"Warning: {caution}")
         phase("writing", 0, 1)

@@ -10,7 +10,6 @@ from gapless.data import Table
 from gapless.draw.charts import heat_map
 from gapless.draw.page import Html, join, section, side, table, tag, titled, unbroken
 from gapless.draw.scatter import Band, scatter
-from gapless.evaluate.marginals import DENSE_CELLS, association, shares
 from gapless.evaluate.usability import Usability
 from gapless.inference.associations import PairPrecision
 from gapless.inference.precision import ColumnPrecision, Interval
@@ -58,7 +57,10 @@ def relations_section(sample: Table, usability: Usability) -> Html:
     )
     left_out = len(names) - len(chosen)
     remark = f" Shown: the {plural(len(chosen), 'column')} with the strongest certain relations." if left_out else ""
-    cards = [tag("div", picture, class_="wide keep"), *titled("The strongest", _strongest(sample, usability.pairs))]
+    cards = [
+        tag("div", picture, class_="wide keep"),
+        *titled("The strongest", _strongest(sample.schema.names, usability)),
+    ]
     return section(
         "Relations",
         tag("p", _MAP + remark),
@@ -85,18 +87,17 @@ def _number(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _strongest(sample: Table, pairs: Sequence[PairPrecision]) -> Html:
+def _strongest(names: Sequence[str], usability: Usability) -> Html:
     """Return the pairs that certainly have a relation, by the end of the interval that is nearest to 0."""
-    names = sample.schema.names
     rows = [
         (
             " × ".join(names[c] for c in pair.columns),
             unbroken(pair.measure),
             _number(pair.value),
             unbroken(f"{_number(pair.low)} to {_number(pair.high)}"),
-            _in_rows(sample, pair),
+            _in_rows(pair, found),
         )
-        for pair in pairs[:MOST_LISTED]
+        for pair, found in list(zip(usability.pairs, usability.in_rows, strict=True))[:MOST_LISTED]
         if pair.is_certain
     ]
     if not rows:
@@ -106,15 +107,9 @@ def _strongest(sample: Table, pairs: Sequence[PairPrecision]) -> Html:
     return join([numbers, _STAR]) if starred else numbers
 
 
-def _in_rows(sample: Table, pair: PairPrecision) -> str:
+def _in_rows(pair: PairPrecision, found: float | None) -> str:
     """Return the association in the synthetic rows, marked where it is outside of the interval."""
-    both = sample.schema.columns[pair.columns[0]], sample.schema.columns[pair.columns[1]]
-    if both[0].size * both[1].size > DENSE_CELLS:
-        return "–"
-    found = association(shares(sample, pair.columns), both)
-    if found is None:
-        return "–"
-    return _number(found) + ("" if pair.low <= found <= pair.high else " *")
+    return "–" if found is None else _number(found) + ("" if pair.low <= found <= pair.high else " *")
 
 
 def _intervals(pairs: Sequence[PairPrecision], keys: dict[PairPrecision, tuple[str, str]]) -> Html:

@@ -38,7 +38,7 @@ def release_page(
         verdict: that on the model, if it is known already.
         rows: the number of synthetic rows, if `sample` has only the first.
     """
-    judged = usability(model) if verdict is None else verdict
+    judged = usability(model, sample) if verdict is None else verdict
     return page(
         f"Report: {sample.schema.name}",
         tag("h1", f"Report: {sample.schema.name}"),

@@ -17,7 +17,7 @@ from gapless.schema.columns import Column
 from gapless.synth.fitted import DAMAGED, FittedModel
 from gapless.synth.learners import FACTORS, LEARNERS
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
-from gapless.synth.marginal.features import FeatureMap, rank_order
+from gapless.synth.marginal.features import FeatureMap, rank_order, value_order
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import MOST_CELLS, RELEASED, Measurements
 
@@ -120,7 +120,8 @@ def _check_feature_map(features: FeatureMap, column: Column, cells: int) -> None
     _require(vectors.dtype.kind == "i" and vectors.ndim == 2 and len(vectors) == cells and vectors.shape[1] > 0)
     _require(bool((np.abs(vectors.astype(np.float64)) <= FEATURE_LENGTH).all()))
     _require(bool(((vectors.astype(np.int64) ** 2).sum(axis=1) <= FEATURE_LENGTH**2).all()))
-    _require((groups is None) == (rank_order(column) is None))
+    _require(groups is not None or value_order(column) is None)
+    _require(groups is None or rank_order(column, is_learned=True) is not None)
     if groups is not None:
         _require(groups.dtype.kind == "i" and groups.shape in ((0,), (column.values_size,)))
         _require(bool(((groups >= 0) & (groups < vectors.shape[1])).all()))

@@ -66,19 +66,19 @@ def value_order(column: Column) -> Integers | None:
     return None
 
 
-def rank_order(column: Column) -> Integers | None:
+def rank_order(column: Column, *, is_learned: bool) -> Integers | None:
     """The place of each value in its order, if features follow ranks; None otherwise.
 
-    Noise may leave two bins of a number. Its finest values still have ranks.
+    Noise may leave two learned bins of a number. The released counts of its finest values still give their ranks.
     """
     has_two_bins = isinstance(column, BinnedColumn) and column.values_size == 2 < column.finest.values_size
-    return np.arange(2) if has_two_bins else value_order(column)
+    return np.arange(2) if has_two_bins and is_learned else value_order(column)
 
 
 def most_features(column: Column, groups: int) -> int:
     """A public bound on the number of features of a column in at most this many groups."""
     others = column.extended_size - column.values_size
-    return others + (column.values_size if rank_order(column) is None else 2 + groups)
+    return others + (column.values_size if rank_order(column, is_learned=True) is None else 2 + groups)
 
 
 def finest_shares(
@@ -127,7 +127,7 @@ def feature_map(
     """
     column = schema.columns[place]
     cell_shares, cells = finest_shares(schema, place, shares, cell_counts)
-    order = rank_order(column)
+    order = rank_order(column, is_learned=column.name in cell_counts)
     if order is None:
         return FeatureMap(FEATURE_LENGTH * np.eye(len(shares), dtype=np.int64)[cells], None)
     values = len(cells) - (len(shares) - column.values_size)

@@ -1,0 +1,86 @@
+"""The associations of synthetic rows: those that were measured, computed from values."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import spearmanr
+
+import gapless as gl
+from gapless.evaluate import kept_relations
+from gapless.evaluate.kept_relations import associations_in_rows
+from gapless.evaluate.usability import LEAST_WEAKENED, usability, weakened
+from gapless.inference.associations import SPEARMAN, pair_precision
+from gapless.schema import Categorical, Integer, Schema
+from gapless.testing import fixed_noise
+from gapless.testing.audit import private
+
+SCHEMA = Schema(
+    "t",
+    [
+        Integer("x", bounds=(0, 99), bins=2),
+        Integer("y", bounds=(0, 99), bins=2, may_be_missing=True),
+        Categorical("k", ["a", "b"]),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Two numbers with a strong relation, most of it inside their two bins."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 100, 20_000)
+    y = (x + rng.integers(-5, 6, 20_000)).clip(0, 99)
+    frame = pl.DataFrame({"x": x, "y": y, "k": np.where(x < 50, "a", "b")}).cast(pl.String)
+    table = private(frame, SCHEMA, tmp_path_factory.mktemp("kept"), budget=gl.Budget(3.0, 1e-6))
+    with fixed_noise(1):
+        return gl.Factors().fit(table, spend=table.ledger.left)
+
+
+def test_rank_correlations_of_rows_are_of_values_and_others_of_cells(fitted):
+    sample = fitted.sample(5_000, seed=1)
+    pairs = pair_precision(fitted)
+    found = dict(zip([pair.columns for pair in pairs], associations_in_rows(sample, pairs), strict=True))
+    numbers = sample.to_polars()
+    assert found[0, 1] == pytest.approx(spearmanr(numbers["x"], numbers["y"]).statistic)
+    exact = gl.evaluate.association(sample.marginal(["x", "k"]) / sample.rows, (SCHEMA["x"], SCHEMA["k"]))
+    assert found[0, 2] == pytest.approx(exact)
+
+
+def test_rows_with_a_gap_are_left_out_and_constant_columns_have_no_association(fitted):
+    sample = fitted.sample(5_000, seed=1)
+    pairs = [pair for pair in pair_precision(fitted) if pair.columns == (0, 1)]
+    gaps = sample.codes[1].copy()
+    gaps[:2_000] = SCHEMA["y"].size
+    (kept,) = associations_in_rows(gl.Table(sample.schema, [sample.codes[0], gaps, sample.codes[2]], rows=5_000), pairs)
+    assert 0.6 < kept < 0.9
+    constant = gl.Table(sample.schema, [np.zeros_like(sample.codes[0]), *sample.codes[1:]], rows=5_000)
+    number = constant.numeric_values(0)
+    assert number.std() > 0  # drawn within a bin
+    assert abs(associations_in_rows(constant, pairs)[0]) < 0.1
+    assert associations_in_rows(sample.head(1), pairs) == [None]
+
+
+def test_a_relation_that_rows_lose_is_named_and_not_called_usable(fitted, monkeypatch):
+    """Values are drawn independently in each bin, so that of .99 about .75 is left."""
+    sample = fitted.sample(5_000, seed=1)
+    judged = usability(fitted, sample)
+    place = next(place for place, pair in enumerate(judged.pairs) if pair.columns == (0, 1))
+    assert judged.pairs[place].measure == SPEARMAN
+    assert weakened(judged.pairs[place], judged.in_rows[place]) > LEAST_WEAKENED
+    (reason,) = [reason for reason in judged.reasons if reason.startswith("Weaker in the rows than measured")]
+    assert "x × y (0.7" in reason
+    assert any(use.startswith("associations") and "x × y" in use for use in (*judged.with_care, *judged.not_for))
+    assert not any("Weaker" in reason for reason in usability(fitted).reasons)  # without rows nothing is said of them
+    monkeypatch.setattr(kept_relations, "MOST_ROWS", 10)
+    assert usability(fitted, sample).in_rows != judged.in_rows
+
+
+def test_a_relation_is_weakened_only_outside_its_interval(fitted):
+    pair = replace(pair_precision(fitted)[0], value=-0.5, low=-0.6, high=-0.4)
+    assert weakened(pair, -0.45) == 0.0
+    assert weakened(pair, -0.7) == 0.0  # stronger, not weaker
+    assert weakened(pair, -0.3) == pytest.approx(0.2)
+    assert weakened(pair, 0.1) == pytest.approx(0.6)
+    assert weakened(pair, None) == 0.0
