@@ -155,7 +155,7 @@ def unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
     return ""
 
 
-MOST_INSIDE = 0.2  # of what dependence inside one bin of each column could add to a correlation
+MOST_INSIDE = 0.1  # of what dependence inside one bin of each column could add to a correlation
 
 
 def varies_inside_bins(table: Table, columns: Iterable[int]) -> list[int]:
