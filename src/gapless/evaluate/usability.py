@@ -21,6 +21,7 @@ from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS, SCORES, SP
 from gapless.inference.associations import PairPrecision, pair_precision
 from gapless.inference.intervals import TWO_SIDED
 from gapless.inference.precision import ColumnPrecision, column_precision
+from gapless.schema import Number
 from gapless.synth.fitted import FittedModel
 from gapless.text import listing, plural
 
@@ -314,6 +315,12 @@ class _Judgement:
             table = moved.format(median(self.tables.values()))
             yield f"Cross tables: {table} in a typical pair{_limits(TABLE_LIMITS, '.0%')}."
             yield f"A relation is certain in {certain:,} of {plural(len(self.pairs), 'measured pair')} of columns."
+        spread = [c.column.name for c in self.varying if isinstance(c.column, Number) and not c.column.step]
+        if spread:
+            yield (
+                f"A value that many rows share, such as a code or a mean, is spread over a small cell, because no "
+                f"resolution is declared: {listing(spread)}."
+            )
         yield self._weakened_sentence
         yield mostly_missing_sentence(self.columns)
 

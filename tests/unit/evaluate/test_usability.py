@@ -266,3 +266,12 @@ def test_a_column_that_noise_left_two_bins_is_not_usable(tmp_path):
     assert not any("visits" in use for use in judged.usable_for)
     several = replace(visits, levels=())  # as if its bins were declared
     assert grade_of_column(several) == "good"
+
+
+def test_numbers_without_a_resolution_are_named(tmp_path):
+    """A value that many rows share is spread over its cell."""
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame({name: rng.random(500).round(1) for name in ("tenths", "free")})
+    schema = Schema("t", [Number("tenths", bounds=(0, 1), resolution=0.1), Number("free", bounds=(0, 1), bins=5)])
+    reasons = usability(fitted(frame, schema, tmp_path)).reasons
+    assert any(reason.endswith("because no resolution is declared: free.") for reason in reasons)

@@ -520,6 +520,22 @@ def test_a_quantile_on_whole_numbers_is_one_of_them_and_holds_its_neighbours(tmp
     assert json.loads(json.dumps(gl.pool(copies, gl.Median("steps")).to_dict()))["estimates"][0]["gap_factor"] == 1
 
 
+def test_the_interval_of_a_quantile_ends_at_the_edges_of_cells(tmp_path):
+    """All values are 7.3. In the middle of its cell, between 7.296 and 7.304, there is none."""
+    schema = Schema("wells", [gl.Number("acidity", bounds=(3, 11), bins="learned"), Integer("year", bounds=(0, 9))])
+    rows = pl.DataFrame({"acidity": np.full(3000, 7.3), "year": np.arange(3000) % 10})
+    table = private(rows, schema, tmp_path, budget=gl.Budget(5.0, 1e-6))
+    with fixed_noise(1):
+        model = gl.Factors().fit(table, spend=table.ledger.left)
+    (median,) = gl.pool(model.copies(2), gl.Median("acidity")).estimates
+    low, high = median.interval
+    assert median.value != 7.3
+    assert low <= 7.3 <= high
+    assert high - low < 0.05
+    (year,) = gl.pool(model.copies(2), gl.Median("year")).estimates
+    assert all(end == int(end) for end in year.interval)
+
+
 def test_groups_that_noise_hides_have_no_interval(tmp_path):
     rng = np.random.default_rng(7)
     schema = Schema("groups", [Integer("age", bounds=(0, 9), bins=10), Categorical("town", ["x", "y", "z"])])

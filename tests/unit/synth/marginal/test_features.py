@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import polars as pl
 import pytest
 
 import gapless as gl
@@ -10,6 +11,8 @@ from gapless.data.workload import FEATURE_LENGTH
 from gapless.synth.learning import MOST_BINS
 from gapless.synth.marginal.factors import GROUP_SHARE
 from gapless.synth.marginal.features import feature_map, most_features
+from gapless.testing import fixed_noise
+from gapless.testing.audit import private
 
 STATES = {
     "may_be_missing": True,
@@ -40,3 +43,34 @@ def test_vectors_are_short_and_features_few(column):
     assert max(sizes) <= most_features(column, MOST_BINS)
     if column.values_size <= MOST_BINS or column.name == "many":  # each bound is reached
         assert max(sizes) == most_features(column, min(MOST_BINS, column.values_size))
+
+
+def test_two_learned_bins_have_features_of_ranks(tmp_path):
+    """Noise leaves two bins of each number. The ranks of values inside them are measured all the same."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(50, 15, 300).clip(0, 99).round().astype(int)
+    y = (x + rng.normal(0, 8, 300)).clip(0, 99).round().astype(int)
+    numbers = gl.Integer("x", bounds=(0, 99), bins="learned"), gl.Integer("y", bounds=(0, 99), bins="learned", **STATES)
+    frame = pl.DataFrame({"x": x, "y": y}).cast(pl.String)
+    table = private(frame, gl.Schema("t", numbers), tmp_path, budget=gl.Budget(1.0, 1e-6))
+    with fixed_noise(1):
+        model = gl.Factors().fit(table, spend=table.ledger.left)
+    assert [column.values_size for column in model.schema.columns] == [2, 2]
+    for column, bins, found in zip(numbers, model.schema.columns, model.measurements.features, strict=True):
+        states = column.extended_size - column.values_size
+        assert found.size == 2 + 2 + states <= most_features(bins, MOST_BINS) <= most_features(column, MOST_BINS)
+        assert ((found.vectors**2).sum(axis=1) <= FEATURE_LENGTH**2).all()
+        assert len(np.unique(found.vectors[:50], axis=0)) > 10  # values of one bin differ
+    model.save(tmp_path / "two.model")
+    again = gl.load(tmp_path / "two.model")
+    assert again.sample(50, seed=1).to_polars().equals(model.sample(50, seed=1).to_polars())
+
+
+def test_two_declared_bins_have_a_feature_each():
+    """Where values are inside them is not known, so there are no ranks."""
+    column = gl.Integer("x", bounds=(0, 99), bins=2)
+    shares = np.array([0.4, 0.6])
+    declared = feature_map(gl.Schema("t", [column]), 0, shares, {}, groups=6, group_share=GROUP_SHARE)
+    assert (declared.size, declared.groups) == (2, None)
+    learned = feature_map(gl.Schema("t", [column]), 0, shares, {"x": np.ones(100)}, groups=6, group_share=GROUP_SHARE)
+    assert (learned.size, learned.groups.tolist()) == (4, [0, 1])
