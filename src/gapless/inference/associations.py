@@ -55,7 +55,7 @@ import numpy as np
 
 from gapless.data.workload import FEATURE_LENGTH
 from gapless.inference.intervals import TWO_SIDED, widened
-from gapless.inference.precision import MEAN_SIZE, ColumnPrecision, precision_of
+from gapless.inference.precision import MEAN_SIZE, precision_of
 from gapless.model.marginal import LEAST_SHARE, Measurement, marginalize, positive_shares
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import BinnedColumn
@@ -65,7 +65,6 @@ from gapless.synth.measurements import Measurements
 from gapless.types import Floats
 
 SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
-
 
 _ALIKE = 0.2  # of the largest singular value of features: cells that differ less share their features
 _RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
@@ -329,10 +328,10 @@ def _column(model: FittedModel, known: Measurements, place: int) -> _Column:
         fine_vectors = np.eye(column.size)[cell_of[:observed]]
         features = _Features(np.eye(column.size), shares, rows)
     else:
-        own = known.features[place].size - (len(extended) - column.size)  # the others are those of gaps
-        fine_vectors = known.features[place].vectors[:observed, :own] / FEATURE_LENGTH
+        of_values = known.features[place].size - (len(extended) - column.size)  # the last features are those of gaps
+        fine_vectors = known.features[place].vectors[:observed, :of_values] / FEATURE_LENGTH
         means = mean_features(schema, place, extended, cell_counts, known.features[place].vectors)
-        features = _Features(means[: column.size, :own], shares, rows)
+        features = _Features(means[: column.size, :of_values], shares, rows)
     if not _is_scale(column):
         return _Column(features, None)
     scale = _scale(fine_shares, fine_vectors, rows)
@@ -341,18 +340,16 @@ def _column(model: FittedModel, known: Measurements, place: int) -> _Column:
     even_shares = fine_shares
     if not known.levels_of(place)[0]:
         even_shares = finest_shares(schema, place, extended, {})[0][:observed]
-    squares = np.zeros(observed) if scale.score is None else (fine_vectors @ scale.score) ** 2
-    return _Column(
-        features,
-        replace(
-            scale,
-            scale_std=_scale_std(precision_of(model, place), squares),
-            scale_bias=abs(float(squares @ (even_shares / even_shares.sum() - fine_shares))),
-        ),
-    )
+    if scale.score is None:
+        return _Column(features, scale)
+    squares, precision = (fine_vectors @ scale.score) ** 2, precision_of(model, place)
+    scale_std = precision.noise(squares - 1) / precision.rows if precision.is_measured else 0.0
+    scale_bias = abs(float(squares @ (even_shares / even_shares.sum() - fine_shares)))
+    return _Column(features, replace(scale, scale_std=scale_std, scale_bias=scale_bias))
 
 
 def _is_scale(column: Column) -> bool:
+    """Whether all observed cells have a place in the order: *not applicable* has none."""
     return column.is_ordered and column.size == column.values_size
 
 
@@ -380,24 +377,13 @@ def normal_series(numbers: Floats, shares: Floats) -> Floats:
 
     ends = ndtri(np.clip(np.cumsum(shares)[:-1], 1e-12, 1 - 1e-12))
     density = np.exp(-(ends**2) / 2) / math.sqrt(2 * math.pi)
-    steps = np.diff((numbers - shares @ numbers) / max(1e-300, math.sqrt(_variance(numbers, shares))))
+    steps = np.diff(numbers / max(1e-300, math.sqrt(float(shares @ (numbers - shares @ numbers) ** 2))))
     before, polynomial, found = np.zeros_like(ends), np.ones_like(ends), []
     for order in _ORDERS:
         found.append(float(steps @ (polynomial * density)) / math.sqrt(order))
-        before, polynomial = (
-            polynomial,
-            (ends * polynomial - math.sqrt(order - 1) * before) / math.sqrt(order),
-        )
+        following = (ends * polynomial - math.sqrt(order - 1) * before) / math.sqrt(order)
+        before, polynomial = polynomial, following
     return np.array(found)
-
-
-def _variance(numbers: Floats, shares: Floats) -> float:
-    return float(shares @ (numbers - shares @ numbers) ** 2)
-
-
-def _scale_std(column: ColumnPrecision, squares: Floats) -> float:
-    """Return the noise in the mean of squared scores, which is 1 by released shares."""
-    return column.noise(squares - 1) / column.rows if column.is_measured else 0.0
 
 
 def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], _Joint]:
@@ -525,8 +511,9 @@ def _spearman(joint: Floats, kappa: float, people: float, first: _Scale, second:
     bias = abs(value - found * first.agreement * second.agreement)
     bias += abs(value) / 2 * (first.scale_bias + second.scale_bias)
     bias += _UNSEEN * abs(value) * math.sqrt(max(0.0, 1 - value**2)) * (first.residual + second.residual)
-    half = widened(np.array([max(high - value, value - low)]), np.array([bias]))[0]
-    return _Association(float(value), float(half / TWO_SIDED) ** 2)
+    # At the ends of the grid no larger correlation is possible, and the error is at least that of the scores.
+    widest = max(high - value, value - low, half)
+    return _Association(float(value), float(widened(np.array([widest]), np.array([bias]))[0] / TWO_SIDED) ** 2)
 
 
 def _sampling_variance(rank_correlation: float, people: float) -> float:
