@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gapless.inference.associations import pair_precision
+from gapless.inference.associations import SPEARMAN, pair_precision
 from gapless.inference.intervals import TWO_SIDED
 from gapless.inference.precision import ColumnPrecision, Ratio, is_binned, precision_of
 from gapless.query import CrossTable, Mean, Proportion, Quantile, RankCorrelation
@@ -56,7 +56,7 @@ def closed_form(model: FittedModel, asked: CompiledQuestion) -> Answers | None:
 
 def _rank_correlation(model: FittedModel, names: tuple[str, ...]) -> Answers | None:
     pairs = pair_precision(model, only=frozenset(model.schema.positions(names)))
-    if not pairs:
+    if not pairs or pairs[0].measure != SPEARMAN:  # a column without an order, such as a boolean, has Cramér's V
         return None
     (pair,) = pairs
     half = max(pair.value - pair.low, pair.high - pair.value)  # one end may be cut at 1 or -1

@@ -27,7 +27,7 @@ from gapless.query.questions import Question
 from gapless.query.relations import is_dummy
 from gapless.schema import Schema
 from gapless.synth.measurements import Measurements
-from gapless.types import Floats
+from gapless.types import Floats, Integers
 from gapless.weights import Estimate
 
 FORMS = (
@@ -321,6 +321,16 @@ def _coefficients(chosen: _Chosen) -> Estimates:
     if known.any():
         found[:] = relations.regression(design[known], response[known], chosen.mass[known], logistic=question.logistic)
     return Estimates(tuple(names), found[0], found[1], rows=rows)
+
+
+def cells_behind(asked: CompiledQuestion, table: Table) -> list[dict[str, Integers]]:
+    """Return, for each group, the cells that its rows have in each column of a question, in the schema of the table."""
+    chosen, found = _chosen(asked, table), []
+    codes = dict(zip(table.schema.names, table.codes, strict=True))
+    for number in range(len(asked.groups or [()])):
+        here = (chosen.group == number) & (chosen.mass > 0)
+        found.append({name: np.unique(codes[name][here]).astype(np.int64) for name in asked.contribution.columns})
+    return found
 
 
 class _Group(NamedTuple):

@@ -120,7 +120,7 @@ def _pool(copies: Copies, asked: _Asked) -> Pooled:
     used = frozenset().union(*(columns for need in needs for columns in need))
     notes = _notes(model, used)
     if asked.compiled is not None:
-        hides = [False] * len(names) if released else _rests_on_hidden_cells(asked.compiled, model, used)
+        hides = [False] * len(names) if released else _rests_on_hidden_cells(asked.compiled, copies, used)
         hidden = [few or below for few, below in zip(hidden, hides, strict=True)]
         intervals = _within_ends(asked.compiled, intervals)
     reasons = [
@@ -355,14 +355,14 @@ def _ends(asked: CompiledQuestion) -> tuple[float, float] | None:
     return float(values.min()), float(values.max())
 
 
-def _rests_on_hidden_cells(asked: CompiledQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:
+def _rests_on_hidden_cells(asked: CompiledQuestion, copies: Copies, columns: frozenset[int]) -> list[bool]:
     """Return, for each estimate, whether it is about a cell that is below noise in the released tables.
 
     It is the cell of a group, or a level of a regressor or its first level. Models clip negative counts, so rare cells
-    have more rows in copies than in the data. The share of a rare cell is known all the same.
+    have more rows in copies than in the data. The share of a rare cell is known all the same. Nor may noise hide the
+    rows behind an estimate in which a column with gaps is observed: if nobody above 75 has a wage, copies complete it.
     """
-    question, schema, measurements = asked.question, model.schema, model.measurements
-    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
+    question, schema, measurements = asked.question, copies.model.schema, copies.measurements
     if isinstance(question, CrossTable):
         return [False] * len(asked.groups or ())
     if isinstance(question, Regression):
@@ -381,7 +381,25 @@ def _rests_on_hidden_cells(asked: CompiledQuestion, model: FittedModel, columns:
         hidden_cells = measurements.cells_below_noise(schema, position, columns)
         rare = dict(zip(schema.columns[position].cells, hidden_cells, strict=False))
         is_hidden = [few or bool(rare.get(names[axis], False)) for few, names in zip(is_hidden, groups, strict=True)]
-    return is_hidden
+    return [few or seldom for few, seldom in zip(is_hidden, _seldom_observed(asked, copies), strict=True)]
+
+
+def _seldom_observed(asked: CompiledQuestion, copies: Copies) -> list[bool]:
+    """Return, for each group, whether noise hides the rows in which a column with gaps is observed.
+
+    It may be given the cells that the rows of the group have in another column, of those that the column has.
+    """
+    schema, measurements = copies.model.schema, copies.measurements
+    place, found = {name: place for place, name in enumerate(schema.names)}, []
+    for cells in estimates.cells_behind(asked, copies.reference_sample):
+        rows = [
+            measurements.observed_rows(schema, place[name], place[other], cells[other])
+            for name in asked.targets
+            for other in cells
+            if schema[name].gaps and other != name and 0 < len(cells[other]) < schema[other].size
+        ]
+        found.append(any(many <= TWO_SIDED * noise for many, noise in rows))
+    return found
 
 
 def _below_noise(results: Sequence[Estimates]) -> list[bool]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.workload import FEATURE_LENGTH
-from gapless.model.marginal import Measurement, estimate_total, project_to_simplex
+from gapless.model.marginal import Measurement, estimate_total, marginalize, project_to_simplex
 from gapless.schema import Schema
 from gapless.schema.numeric import BinnedColumn
 from gapless.synth.learners import LEARNERS, MAX_JUNCTION_TREE_CELLS, LearnedModel, LearnOptions, Progress
@@ -192,6 +192,53 @@ class Measurements:
         else:
             _, noise_std = self.column_counts(schema, column, others)
         return np.asarray(counts[: schema.columns[column].size] <= 1.96 * noise_std)
+
+    def observed_rows(self, schema: Schema, column: int, other: int, cells: Iterable[int]) -> tuple[float, float]:
+        """Estimate in how many rows a column is observed, of those with one of these cells in another column.
+
+        Of feature products, all groups of values that have one of the cells are counted: at least as many rows.
+
+        Returns:
+            The number and the standard deviation of its noise; infinity and 0 if it was not measured, or if one of the
+            cells of a product is *not applicable*.
+        """
+        sizes, chosen = self.sizes(schema), sorted(cells)
+        if not chosen or not self.extended:
+            return np.inf, 0.0
+        count, precision = 0.0, 0.0
+        for table in self.tables:
+            shape = dict(zip(table.columns, table.counts.shape, strict=True))
+            if all(shape.get(place) == sizes[place] for place in (column, other)):
+                pair = marginalize(table.counts, table.columns, (column, other))[: schema.columns[column].size, chosen]
+                known = 1 / (table.noise_std**2 * pair.size * table.counts.size / (sizes[column] * sizes[other]))
+                count, precision = count + known * float(pair.sum()), precision + known
+        for product in self.products:
+            if {column, other} == set(product.columns):
+                return self._observed_rows_by_features(schema, product, column, other, chosen)
+        return (count / precision, precision**-0.5) if precision else (np.inf, 0.0)
+
+    def _observed_rows_by_features(
+        self, schema: Schema, product: Measurement, column: int, other: int, cells: Sequence[int]
+    ) -> tuple[float, float]:
+        """The same from products of features: all rows in the groups of these cells, less those with a gap."""
+        features, line = self.features[other], schema.columns[other]
+        gaps = self.sizes(schema)[column] - schema.columns[column].size
+        counts, noise_std = self.column_counts(schema, other)
+        if max(cells) >= line.values_size:
+            return np.inf, 0.0
+        if features.groups is None:
+            inside, axes, unit = np.isin(np.arange(line.values_size), cells), np.array(cells), 1.0
+        elif features.groups.size:
+            groups = np.unique(features.groups[cells])
+            inside, axes = np.isin(features.groups, groups), 2 + groups
+            unit = features.vectors[:, 2:].max() / FEATURE_LENGTH
+        else:
+            return np.inf, 0.0
+        matrix = product.counts if product.columns == (column, other) else product.counts.T
+        missing = matrix[len(matrix) - gaps :, axes].sum() / unit
+        known = counts[: line.values_size][inside].sum() - missing
+        noise = np.hypot(noise_std * np.sqrt(inside.sum()), product.noise_std * np.sqrt(gaps * len(axes)) / unit)
+        return float(known), float(noise)
 
     def is_below_noise(self, schema: Schema, column: int) -> bool:
         """Return whether the mean count of a column's observed cells is at most 1.96 standard deviations of noise.

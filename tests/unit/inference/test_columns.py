@@ -3,12 +3,13 @@
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import rankdata
 
 import gapless as gl
 from gapless.inference import column_estimates
 from gapless.inference.associations import pair_precision
 from gapless.inference.precision import column_precision
-from gapless.query import CrossTable
+from gapless.query import CrossTable, RankCorrelation
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
 
@@ -107,3 +108,17 @@ def test_a_cross_table_prints_two_ways(copies):
     narrow = gl.pool(copies, CrossTable("sex", where="age > 3"))
     assert narrow.levels is None
     assert "Each number is the share of the rows that are in this cell." in str(narrow)
+
+
+def test_a_rank_correlation_with_a_boolean_has_its_sign(tmp_path):
+    """Its association with others is Cramér's V, which has none."""
+    rng = np.random.default_rng(3)
+    age = rng.integers(0, 10, 4_000)
+    schema = gl.Schema("child", [gl.Integer("age", bounds=(0, 9)), gl.Boolean("child", spelling=("no", "yes"))])
+    frame = pl.DataFrame({"age": age, "child": np.where(age < 4, "yes", "no")})
+    table = private(frame, schema, tmp_path, budget=gl.Budget(3.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.MST().fit(table, spend=table.ledger.left).copies(4, seed=1)
+    (found,) = gl.pool(copies, RankCorrelation("age", "child")).estimates
+    truth = np.corrcoef(rankdata(age), age < 4)[0, 1]
+    assert found.interval[0] < truth < found.interval[1] < -0.7

@@ -16,8 +16,9 @@ from gapless.inference.intervals import bootstrap, rubin, widened
 from gapless.inference.pooled import GAPS_LEGEND, NOISE_LEGEND
 from gapless.inference.pooling import _Intervals
 from gapless.inference.support import reassign_within_bins, required_columns
-from gapless.query import Correlation, CrossTable, RankCorrelation
+from gapless.query import Correlation, CrossTable, RankCorrelation, parse_question
 from gapless.schema import Categorical, Integer, Schema
+from gapless.synth import learners
 from gapless.synth.learning import least_squares_counts
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
@@ -534,6 +535,42 @@ def test_the_interval_of_a_quantile_ends_at_the_edges_of_cells(tmp_path):
     assert high - low < 0.05
     (year,) = gl.pool(model.copies(2), gl.Median("year")).estimates
     assert all(end == int(end) for end in year.interval)
+
+
+@pytest.mark.parametrize("method", [gl.Factors, gl.MST, gl.Mixture])
+def test_there_is_no_interval_for_rows_in_which_nothing_was_observed(method, tmp_path, monkeypatch):
+    """Nobody above 69 has a wage. Copies complete it from other people, and no interval covers that."""
+    for steps in ("FOLLOW_STEPS", "COPY_STEPS"):
+        monkeypatch.setattr(learners, steps, 20)
+    rng = np.random.default_rng(8)
+    age = rng.integers(20, 90, 6_000)
+    wage = np.where(age < 70, 20 + age // 2 + rng.integers(-9, 10, 6_000), -1)
+    sex = rng.choice(["F", "M"], 6_000)
+    columns = [
+        Integer("age", bounds=(20, 89), bins=14),
+        Integer("wage", bounds=(0, 99), bins=10, may_be_missing=True, missing=["-1"]),
+        Categorical("sex", ["F", "M"]),
+    ]
+    frame = pl.DataFrame({"age": age, "wage": wage, "sex": sex}).cast(pl.String)
+    table = private(frame, Schema("work", columns), tmp_path, budget=gl.Budget(3.0, 1e-6))
+    with fixed_noise(1):
+        model = method().fit(table, spend=table.ledger.left)
+    copies = model.copies(4, seed=1)
+    texts = ("mean(wage) where age >= 70", "median(wage) where age >= 75", "mean(wage) where age < 70", "mean(wage)")
+    old, oldest, young, everybody = (gl.pool(copies, parse_question(text)).estimates[0] for text in texts)
+    assert old.interval is None
+    assert "too few rows are behind it" in str(old.unsupported)
+    assert oldest.interval is None
+    assert young.interval is not None
+    assert everybody.interval is not None
+    if method is not gl.MST:  # which did not measure this pair
+        assert all(sex.interval for sex in gl.pool(copies, gl.Mean("wage", by="sex")).estimates)
+    bins = model.schema["age"].bin_of(np.array([20.0, 70.0, 89.0]))
+    for first, last, truth in ((bins[0], bins[1] - 1, (age < 70).sum()), (bins[1], bins[2], 0)):
+        rows, noise = model.measurements.observed_rows(model.schema, 1, 0, range(first, last + 1))
+        assert abs(rows - truth) < 4 * noise + 1
+        assert 0 < noise < 400
+    assert model.measurements.observed_rows(model.schema, 1, 0, []) == (np.inf, 0.0)
 
 
 def test_groups_that_noise_hides_have_no_interval(tmp_path):
