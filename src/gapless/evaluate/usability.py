@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from gapless.data import Table
 from gapless.draw.cards import GRADES, Grade
-from gapless.evaluate.kept_relations import associations_in_rows
+from gapless.evaluate.kept_relations import MOST_ROWS, associations_in_rows
 from gapless.evaluate.verdict import CORRELATION_LIMITS, MEAN_LIMITS, SCORES, SPREAD_LIMITS, Limits, grade_of
-from gapless.inference.associations import PairPrecision, pair_precision
+from gapless.inference.associations import SPEARMAN, PairPrecision, pair_precision
 from gapless.inference.intervals import TWO_SIDED
 from gapless.inference.precision import ColumnPrecision, column_precision
 from gapless.schema import Number
@@ -34,10 +34,11 @@ GOOD = 0.75  # of the columns, and of the correlations, at least: good
 USES: dict[Grade, str] = {"good": "Usable for", "fair": "With care", "poor": "Not for"}
 SENTENCES: dict[Level, str] = {
     "mostly noise": (
-        "this release is mostly noise, and its rows are not for analysis. Ask two or three questions instead: each of "
-        "them gets a large share of the budget. Or use a larger ε, fewer columns, or more rows."
+        "this release is mostly noise, and its rows are not for analysis. Ask two or three questions instead, if "
+        "budget is left: each of them gets a large share of it. Rows of such a table need a larger ε, fewer columns, "
+        "or more private rows."
     ),
-    "limited": "this release is of limited use. Noise hides a part of what the table holds.",
+    "limited": "this release is of limited use. Noise hides, or its rows lose, a part of what the table holds.",
     "good": "noise is small in this release.",
     "cannot tell": (
         "the error of its relations is unknown, because the method keeps no measurements of pairs of columns. Compare "
@@ -59,6 +60,7 @@ class Usability:
         columns: what noise leaves of each column.
         pairs: the same for each pair of columns that was measured together.
         in_rows: the association of each of these pairs in the synthetic rows; None where it is not known.
+        weaker: a sentence that names the relations of which the rows keep less than was measured; else empty.
     """
 
     verdict: Level
@@ -69,6 +71,7 @@ class Usability:
     columns: tuple[ColumnPrecision, ...]
     pairs: tuple[PairPrecision, ...]
     in_rows: tuple[float | None, ...]
+    weaker: str
 
     @property
     def sentence(self) -> str:
@@ -92,9 +95,9 @@ class Usability:
         }
 
     def __str__(self) -> str:
-        """The verdict and the uses; `reasons` has the numbers."""
-        lines = [f"  {USES[grade]}: {'; '.join(uses)}." for grade, uses in self.uses]
-        return "\n".join([self.sentence, *lines])
+        """The verdict, the uses, and the relations that rows lose; `reasons` has the numbers."""
+        lines = [f"{USES[grade]}: {'; '.join(uses)}." for grade, uses in self.uses]
+        return "\n  ".join([self.sentence, *lines, *filter(None, [self.weaker])])
 
 
 def usability(model: FittedModel, sample: Table | None = None) -> Usability:
@@ -103,8 +106,12 @@ def usability(model: FittedModel, sample: Table | None = None) -> Usability:
     Args:
         model: of the release.
         sample: its synthetic rows, or the first of them: relations that are weaker in them than measured are named.
+            Measured relations are of observed values. So rows whose gaps were filled are compared before that: rows
+            with gaps are drawn in their place.
     """
     pairs = strongest_first(pair_precision(model))
+    if sample is not None and model.gapped is not None and any(column.gaps for column in model.schema.columns):
+        sample = model.sample(min(sample.rows, MOST_ROWS), seed=sample.seed, gaps="as-observed")
     in_rows = [None] * len(pairs) if sample is None else associations_in_rows(sample, pairs)
     return _Judgement(model, tuple(column_precision(model)), pairs, tuple(in_rows)).usability
 
@@ -172,8 +179,9 @@ class _Judgement:
         for grade, use in self._uses():
             found[grade].append(use)
         good, fair, poor = (tuple(found[grade]) for grade in GRADES)
-        reasons = tuple(filter(None, self._reasons()))
-        return Usability(self.level, reasons, good, fair, poor, self.columns, self.pairs, self.in_rows)
+        weaker = self._weaker()
+        reasons = tuple(filter(None, (*self._reasons(), weaker)))
+        return Usability(self.level, reasons, good, fair, poor, self.columns, self.pairs, self.in_rows, weaker)
 
     @cached_property
     def varying(self) -> list[ColumnPrecision]:
@@ -321,21 +329,27 @@ class _Judgement:
                 f"A value that many rows share, such as a code or a mean, is spread over a small cell, because no "
                 f"resolution is declared: {listing(spread)}."
             )
-        yield self._weakened_sentence
         yield mostly_missing_sentence(self.columns)
 
-    @property
-    def _weakened_sentence(self) -> str:
+    def _weaker(self) -> str:
         """Name the relations that the rows lose most of, beyond what noise and sampling explain."""
         lost = [(weakened(pair, found), pair, found) for pair, found in zip(self.pairs, self.in_rows, strict=True)]
         lost = sorted((some for some in lost if some[0] >= LEAST_WEAKENED), key=lambda some: -some[0])
         if not lost:
             return ""
-        named = [
-            f"{self._name(pair)} ({found:.2f}, measured {pair.value:.2f})" for _, pair, found in lost[:_MOST_NAMES]
-        ]
+        most = lost[:_MOST_NAMES]
+        named = [f"{self._name(pair)} ({found:.2f}, measured {pair.value:.2f})" for _, pair, found in most]
         more = f" and {len(lost) - len(named):,} more" if len(lost) > len(named) else ""
-        return f"Weaker in the rows than measured: {', '.join(named)}{more}. Ask gapless estimate for these."
+        return (
+            f"Weaker in the rows than measured: {', '.join(named)}{more}. {self._advice([pair for _, pair, _ in most])}"
+        )
+
+    def _advice(self, pairs: Sequence[PairPrecision]) -> str:
+        """Return the question that `gapless estimate` answers for the first of these pairs."""
+        names = self.model.schema.names
+        ranked = [pair for pair in pairs if pair.measure == SPEARMAN]
+        asked, (first, second) = ("spearman", ranked[0].columns) if ranked else ("table", pairs[0].columns)
+        return f'Ask gapless estimate, for example "{asked}({names[first]}, {names[second]})".'
 
 
 def mostly_missing_sentence(columns: Sequence[ColumnPrecision]) -> str:

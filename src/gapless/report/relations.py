@@ -35,7 +35,12 @@ _PLOTS = (
 )
 
 
-_STAR = tag("small", "*: in the synthetic rows the relation is outside the interval.", class_="soft")
+_STAR = tag(
+    "small",
+    "*: in the synthetic rows the relation is outside the interval. Columns with gaps are compared before gaps are "
+    "filled.",
+    class_="soft",
+)
 
 
 def relations_section(sample: Table, usability: Usability) -> Html:

@@ -227,17 +227,17 @@ class Measurements:
         if max(cells) >= line.values_size:
             return np.inf, 0.0
         if features.groups is None:
-            inside, axes, unit = np.isin(np.arange(line.values_size), cells), np.array(cells), 1.0
+            counted, axes, unit = np.isin(np.arange(line.values_size), cells), np.array(cells), 1.0
         elif features.groups.size:
             groups = np.unique(features.groups[cells])
-            inside, axes = np.isin(features.groups, groups), 2 + groups
+            counted, axes = np.isin(features.groups, groups), 2 + groups
             unit = features.vectors[:, 2:].max() / FEATURE_LENGTH
         else:
             return np.inf, 0.0
         matrix = product.counts if product.columns == (column, other) else product.counts.T
         missing = matrix[len(matrix) - gaps :, axes].sum() / unit
-        known = counts[: line.values_size][inside].sum() - missing
-        noise = np.hypot(noise_std * np.sqrt(inside.sum()), product.noise_std * np.sqrt(gaps * len(axes)) / unit)
+        known = counts[: line.values_size][counted].sum() - missing
+        noise = np.hypot(noise_std * np.sqrt(counted.sum()), product.noise_std * np.sqrt(gaps * len(axes)) / unit)
         return float(known), float(noise)
 
     def is_below_noise(self, schema: Schema, column: int) -> bool:

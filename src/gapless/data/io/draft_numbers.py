@@ -15,6 +15,8 @@ from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED
 
 MOST_DECIMALS = 4  # numbers with more decimals get no resolution
 USUAL = 0.95  # share of rows on a coarser step from which it is proposed in their place
+FREQUENT = 0.05  # share of rows with one number from which its loss is remarked
+NOT_MANY = 60  # numbers that may as well be levels
 FEW_VALUES = 12  # different numbers that may become levels
 FEW_STEPS = 25  # values between the bounds that may get a bin each
 MOST_OCCUR = 0.6  # share of these values that must occur
@@ -70,9 +72,22 @@ def numeric_column(
         for text in texts:
             times[round(float(text) / step)] += seen.times[text]
         common["heaping"] = tuple(round(heap * step, MOST_DECIMALS) if step != 1 else heap for heap in _heaps(times))
+    else:
+        seen.remarks += _spread(seen, texts)
     if whole:
         return Integer(name, bounds=(int(lower), int(upper)), **common)
     return Number(name, bounds=(lower, upper), resolution=step, **common)
+
+
+def _spread(seen: ObservedColumn, texts: set[str]) -> list[str]:
+    """A remark if a release would spread a frequent number, for lack of a common step. 0 has a cell of its own."""
+    frequent = max((text for text in texts if float(text)), key=lambda text: (seen.times[text], text))
+    share = seen.times[frequent] / seen.rows_with(texts)
+    levels = f', or kind = "ordinal" with its {len(texts)} numbers as levels' if len(texts) <= NOT_MANY else ""
+    remark = (
+        f"{share:.0%} of its numbers are {frequent}, which a release spreads over a small cell; a resolution{levels}"
+    )
+    return [f"{remark} would keep it"] if share >= FREQUENT else []
 
 
 def _levels(seen: ObservedColumn, texts: set[str]) -> list[str] | list[int]:
@@ -157,7 +172,8 @@ def _step(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float 
         if share >= USUAL and len(usual) >= LEAST_VALUES:
             step = _resolution([float(text) for text in usual])
             seen.remarks.append(
-                f"{share:.1%} of its numbers are multiples of {step:g}; remove resolution, or all others are rounded"
+                f"{share:.1%} of its numbers are multiples of {step:g}, so resolution = {step:g} keeps how often each "
+                "occurs, and rounds the others; remove it to keep these"
             )
             return step
     return None

@@ -680,7 +680,10 @@ def test_a_few_imputed_means_do_not_hide_that_numbers_are_whole():
         draft = gl.data.draft_schema(frame)
         column = draft.schema["years"]
         assert (column.resolution, column.bounds) == (resolution, (0.0, 30.0))
-        assert ("99.0% of its numbers are multiples of 1; remove resolution" in draft.to_toml()) == bool(resolution)
+        assert ("99.0% of its numbers are multiples of 1, so resolution = 1 keeps" in draft.to_toml()) == bool(
+            resolution
+        )
+        assert ("% of its numbers are 11.966817, which a release spreads" in draft.to_toml()) == (not resolution)
 
 
 def test_a_draft_proposes_heaping_where_round_values_stand_out():
