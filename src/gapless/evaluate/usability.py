@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import comb, inf
+from math import comb, inf, sqrt
 from statistics import median
 from typing import Any, Literal
 
@@ -113,19 +113,24 @@ def usability(model: FittedModel, sample: Table | None = None) -> Usability:
     if sample is not None and model.gapped is not None and any(column.gaps for column in model.schema.columns):
         sample = model.sample(min(sample.rows, MOST_ROWS), seed=sample.seed, gaps="as-observed")
     in_rows = [None] * len(pairs) if sample is None else associations_in_rows(sample, pairs)
-    return _Judgement(model, tuple(column_precision(model)), pairs, tuple(in_rows)).usability
-
-
-def weakened(pair: PairPrecision, in_rows: float | None) -> float:
-    """Return by how much a relation is weaker in the rows than measured; 0 if this is inside the interval."""
-    if in_rows is None or pair.low <= in_rows <= pair.high:
-        return 0.0
-    return max(0.0, abs(pair.value) - in_rows * (1 if pair.value > 0 else -1))
+    rows = 0 if sample is None else min(sample.rows, MOST_ROWS)
+    return _Judgement(model, tuple(column_precision(model)), pairs, tuple(in_rows), rows).usability
 
 
 def strongest_first(pairs: Iterable[PairPrecision]) -> tuple[PairPrecision, ...]:
     """Sort pairs by the end of the interval of their association that is nearest to 0, then by the association."""
     return tuple(sorted(pairs, key=lambda pair: (-pair.least, -abs(pair.value), pair.columns)))
+
+
+def weakened(pair: PairPrecision, in_rows: float | None, rows: int) -> float:
+    """Return by how much a certain relation is weaker in the rows than measured; 0 if chance may explain it.
+
+    Chance does inside the wider interval of the pair, widened again by two standard errors of this many rows.
+    """
+    if in_rows is None or not pair.is_certain:
+        return 0.0
+    sign, chance = (1 if pair.value > 0 else -1), 2 / sqrt(max(rows, 1))
+    return max(0.0, sign * (pair.value - in_rows)) if sign * in_rows < pair.least - chance else 0.0
 
 
 def grade_of_column(column: ColumnPrecision) -> Grade:
@@ -172,6 +177,7 @@ class _Judgement:
     columns: tuple[ColumnPrecision, ...]
     pairs: tuple[PairPrecision, ...]
     in_rows: tuple[float | None, ...]
+    rows: int  # that were compared
 
     @property
     def usability(self) -> Usability:
@@ -210,7 +216,7 @@ class _Judgement:
         """The error of the association of each pair: half its 95 % interval, or what the rows lose, if this is more."""
         return {
             pair.columns: _error(
-                max(pair.half, weakened(pair, found)), CORRELATION_LIMITS, is_known=self._is_supported(pair)
+                max(pair.half, weakened(pair, found, self.rows)), CORRELATION_LIMITS, is_known=self._is_supported(pair)
             )
             for pair, found in zip(self.pairs, self.in_rows, strict=True)
         }
@@ -333,7 +339,8 @@ class _Judgement:
 
     def _weaker(self) -> str:
         """Name the relations that the rows lose most of, beyond what noise and sampling explain."""
-        lost = [(weakened(pair, found), pair, found) for pair, found in zip(self.pairs, self.in_rows, strict=True)]
+        known = zip(self.pairs, self.in_rows, strict=True)
+        lost = [(weakened(pair, found, self.rows), pair, found) for pair, found in known]
         lost = sorted((some for some in lost if some[0] >= LEAST_WEAKENED), key=lambda some: -some[0])
         if not lost:
             return ""

@@ -21,10 +21,10 @@ Spearman's :math:`\rho` is that of two columns with normal scores for which scor
 (`normal_series`). Let c be the correlation of scores with ranks, so that :math:`u = \sqrt{1 - c^2}` is unseen.
 Intervals are widened for a bias (`gapless.inference.intervals.widened`) of
 
-.. math:: \lvert \rho - r c_a c_b \rvert + \tfrac14 \lvert \rho \rvert \sqrt{1 - \rho^2}\, (u_a + u_b).
+.. math:: \lvert \rho - r c_a c_b \rvert + \tfrac12 \lvert \rho \rvert \sqrt{1 - \rho^2}\, (u_a + u_b).
 
 The first part is the change if unseen ranks went with nothing. The second one is for relations of another shape; a
-quarter was chosen on four simulated populations (docs/benchmarks-appendix.md#intervals-in-closed-form).
+half was chosen on simulated and real tables (docs/benchmarks-appendix.md#intervals-in-closed-form).
 
 For other pairs let :math:`W_a` map the features of a to uncorrelated scores of mean 0 and variance 1. The entries of
 :math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
@@ -62,15 +62,15 @@ from gapless.schema.numeric import BinnedColumn
 from gapless.synth.fitted import FittedModel
 from gapless.synth.marginal.features import finest_shares, mean_features
 from gapless.synth.measurements import Measurements
-from gapless.types import Floats
+from gapless.types import Floats, Integers
 
 SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
 
 _ALIKE = 0.2  # of the largest singular value of features: cells that differ less share their features
 _RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
-_UNSEEN = 0.25  # how strongly ranks that scores do not show may go with another column, relative to scores
-_ORDERS = np.arange(1, 33)  # of Hermite polynomials
-_GRID = np.linspace(-1, 1, 401)[:, None] ** _ORDERS  # powers of correlations of normal scores
+_UNSEEN = 0.5  # how strongly ranks that scores do not show may go with another column, relative to scores
+_ORDERS = np.arange(1, 65)  # of Hermite polynomials
+_GRID = np.linspace(-1, 1, 401)  # correlations of normal scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,16 +210,22 @@ class _Scale(_Features):
     """The features of an ordered column, whose cells follow each other. A cell may have several values.
 
     Attributes:
-        rank_series: of the ranks of values, as `normal_series` returns it.
-        ties: for each cell, the probability that three of its rows have the same value.
+        values: the shares of its values, in their order.
+        cell_of: the cell of each value.
         scale_std: the noise in the variance of the scores, by the noise in shares; 0 if it is that of the joint counts.
         scale_bias: the change of this variance if values were even within bins, where no count says how they are.
     """
 
-    rank_series: Floats
-    ties: Floats
+    values: Floats
+    cell_of: Integers
     scale_std: float = 0.0
     scale_bias: float = 0.0
+
+    def among(self, left_out: Floats, rows: float, noise_std: float) -> Self:
+        """Return the same, with the shares of the values in each cell moved like that of the cell."""
+        found = super().among(left_out, rows, noise_std)
+        moved = found.shares / np.maximum(self.shares, 1e-300)
+        return self if found is self else replace(found, values=self.values * moved[self.cell_of])
 
     @property
     def ranks(self) -> Floats:
@@ -227,8 +233,13 @@ class _Scale(_Features):
         return _ranks(self.shares)
 
     @cached_property
+    def rank_series(self) -> Floats:
+        """The series of the ranks of values (`normal_series`)."""
+        return normal_series(_ranks(self.values), self.values)
+
+    @cached_property
     def score_series(self) -> Floats:
-        """The same of the scores."""
+        """The series of the scores."""
         return np.zeros(len(_ORDERS)) if self.score is None else normal_series(self.vectors @ self.score, self.shares)
 
     @cached_property
@@ -245,7 +256,7 @@ class _Scale(_Features):
         r"""The correlation of scores with the ranks of values, whose variance is :math:`(1 - \sum_v p_v^3) / 12`."""
         if self.score is None:
             return 0.0
-        variance = (1 - float(self.shares**3 @ self.ties)) / 12
+        variance = (1 - float((self.values**3).sum())) / 12
         return min(1.0, float((self.shares * self.ranks) @ self.vectors @ self.score) / math.sqrt(variance))
 
     @property
@@ -356,10 +367,9 @@ def _is_scale(column: Column) -> bool:
 def _scale(shares: Floats, vectors: Floats, rows: float) -> _Scale:
     """Return the scale of values in their order, with neighbours of equal features in one cell."""
     starts = np.append(True, (np.diff(vectors, axis=0) != 0).any(axis=1))
-    cells = np.cumsum(starts) - 1
-    sums: Floats = np.bincount(cells, shares).astype(np.float64)
-    ties = np.bincount(cells, shares**3) / np.maximum(sums, 1e-100) ** 3
-    return _Scale(vectors[starts], sums, rows, rank_series=normal_series(_ranks(shares), shares), ties=ties)
+    cell_of = np.cumsum(starts) - 1
+    sums: Floats = np.bincount(cell_of, shares).astype(np.float64)
+    return _Scale(vectors[starts], sums, rows, values=shares, cell_of=cell_of)
 
 
 def _ranks(shares: Floats) -> Floats:
@@ -371,7 +381,8 @@ def normal_series(numbers: Floats, shares: Floats) -> Floats:
 
     A cell with normal scores from z to z' adds :math:`(h_{k-1}(z) \varphi(z) - h_{k-1}(z') \varphi(z')) / \sqrt k`
     times its number to coefficient k, with the normalised polynomials h. If the normal scores of two columns have
-    correlation r, the correlation of their numbers is the sum of :math:`r^k` times both coefficients (Mehler 1866).
+    correlation r, the correlation of their numbers is the sum of :math:`r^k` times both coefficients (Mehler 1866). The
+    squares of all coefficients add up to 1.
     """
     from scipy.special import ndtri  # noqa: PLC0415 slow to load
 
@@ -384,6 +395,20 @@ def normal_series(numbers: Floats, shares: Floats) -> Floats:
         following = (ends * polynomial - math.sqrt(order - 1) * before) / math.sqrt(order)
         before, polynomial = polynomial, following
     return np.array(found)
+
+
+def correlations(first: Floats, second: Floats) -> Floats:
+    """Return the correlation of numbers for each correlation of normal scores on the grid, from both `normal_series`.
+
+    Numbers that jump have a long series. Its rest, which matters near 1 and -1 only, is taken to be as similar in both
+    columns as the second half of the known orders is.
+    """
+    powers, later = _GRID[:, None] ** _ORDERS, len(_ORDERS) // 2
+    rests = [max(0.0, 1 - float(series @ series)) for series in (first, second)]
+    lengths = float(np.linalg.norm(first[later:]) * np.linalg.norm(second[later:]))
+    products = (first * second)[later:] / max(lengths, 1e-300)
+    similar = np.where(_GRID > 0, products.sum(), products @ (-1.0) ** _ORDERS[later:])
+    return np.asarray(powers @ (first * second) + math.sqrt(math.prod(rests)) * similar * _GRID ** (2 * len(_ORDERS)))
 
 
 def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], _Joint]:
@@ -505,8 +530,8 @@ def _spearman(joint: Floats, kappa: float, people: float, first: _Scale, second:
     noise = kappa * float(np.linalg.norm(first.score) * np.linalg.norm(second.score))
     scale = found**2 / 4 * (first.scale_std**2 + second.scale_std**2)
     half = TWO_SIDED * math.sqrt(noise**2 + scale + _sampling_variance(found, people))
-    of_scores = np.maximum.accumulate(_GRID @ (first.score_series * second.score_series))
-    of_ranks = _GRID @ (first.rank_series * second.rank_series)
+    of_scores = np.maximum.accumulate(correlations(first.score_series, second.score_series))
+    of_ranks = correlations(first.rank_series, second.rank_series)
     low, value, high = np.interp(found + half * np.array([-1, 0, 1]), of_scores, of_ranks)
     bias = abs(value - found * first.agreement * second.agreement)
     bias += abs(value) / 2 * (first.scale_bias + second.scale_bias)
@@ -526,7 +551,7 @@ def _cramer(joint: Floats, kappa: float, people: float, whiten: Sequence[Floats]
     variances = kappa**2 * np.outer((whiten[0] ** 2).sum(axis=1), (whiten[1] ** 2).sum(axis=1)) + 1 / people
     # The squares hold noise too, so that their excess over it estimates those without.
     excess, at_zero = float((squares - variances).sum()), 2 * float((variances**2).sum())
-    typical = float((variances * squares).sum() / squares.sum())
+    typical = float((variances * squares).sum() / max(squares.sum(), 1e-300))
     return _Association(excess, at_zero, min(len(whiten[0]), len(whiten[1])), 4 * typical)
 
 

@@ -17,7 +17,7 @@ from gapless.schema.columns import Column
 from gapless.synth.fitted import DAMAGED, FittedModel
 from gapless.synth.learners import FACTORS, LEARNERS
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
-from gapless.synth.marginal.features import FeatureMap, rank_order, value_order
+from gapless.synth.marginal.features import FeatureMap, rank_order
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import MOST_CELLS, RELEASED, Measurements
 
@@ -104,8 +104,10 @@ def _check_features(measurements: Measurements, schema: Schema) -> None:
     _require(len({table.columns for table in measurements.tables}) == len(measurements.tables))
     _require(all(len(table.columns) == 1 for table in measurements.tables))
     finest = schema.finest.columns
-    for known, column, line in zip(features, schema.columns, finest, strict=True):
-        _check_feature_map(known, column, line.extended_size if measurements.extended else line.size)
+    learned = {level.columns[0] for level in measurements.bin_hierarchy}
+    for place, (known, column, line) in enumerate(zip(features, schema.columns, finest, strict=True)):
+        cells = line.extended_size if measurements.extended else line.size
+        _check_feature_map(known, column, cells, is_learned=place in learned)
     _require(sum(known.size for known in features) ** 2 <= MOST_CELLS)
     _require(len({frozenset(product.columns) for product in products}) == len(products))
     for product in products:
@@ -114,17 +116,17 @@ def _check_features(measurements: Measurements, schema: Schema) -> None:
     _require(len(measurements.pair_rows) == (0 if measurements.extended else len(products)))
 
 
-def _check_feature_map(features: FeatureMap, column: Column, cells: int) -> None:
-    """Refuse vectors that are too long or not one for each finest cell, and groups that have no features."""
-    vectors, groups = features.vectors, features.groups
-    _require(vectors.dtype.kind == "i" and vectors.ndim == 2 and len(vectors) == cells and vectors.shape[1] > 0)
+def _check_feature_map(features: FeatureMap, column: Column, cells: int, *, is_learned: bool) -> None:
+    """Refuse vectors that are too long, 0 or not one for each finest cell, and groups that have no features."""
+    vectors, groups, others = features.vectors, features.groups, cells - getattr(column, "finest", column).values_size
+    _require(vectors.dtype.kind == "i" and vectors.ndim == 2 and len(vectors) == cells and vectors.shape[1] > others)
     _require(bool((np.abs(vectors.astype(np.float64)) <= FEATURE_LENGTH).all()))
-    _require(bool(((vectors.astype(np.int64) ** 2).sum(axis=1) <= FEATURE_LENGTH**2).all()))
-    _require(groups is not None or value_order(column) is None)
-    _require(groups is None or rank_order(column, is_learned=True) is not None)
+    squares = (vectors.astype(np.int64) ** 2).sum(axis=1)
+    _require(bool(((squares > 0) & (squares <= FEATURE_LENGTH**2)).all()))
+    _require((groups is None) == (rank_order(column, is_learned=is_learned) is None))
     if groups is not None:
         _require(groups.dtype.kind == "i" and groups.shape in ((0,), (column.values_size,)))
-        _require(bool(((groups >= 0) & (groups < vectors.shape[1])).all()))
+        _require(bool(((groups >= 0) & (groups < vectors.shape[1] - 2 - others)).all()))
 
 
 def _require(fits: bool) -> None:  # noqa: FBT001 an assertion

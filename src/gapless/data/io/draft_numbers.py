@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from gapless.data.io.draft_column import PLAINLY, ObservedColumn
 from gapless.schema.bins import Scale
 from gapless.schema.columns import MOST_LEVELS, Categorical, Column, Ordinal
-from gapless.schema.gap_codes import as_text
 from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 
 MOST_DECIMALS = 4  # numbers with more decimals get no resolution
@@ -66,7 +66,7 @@ def numeric_column(
     if few and not _is_count(numbers):
         seen.remarks.append(LEVELS_REMARK)
         return Ordinal(name, levels, **common)
-    common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers)}
+    common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers, lower)}
     if step is not None:
         times: Counter[int] = Counter()
         for text in texts:
@@ -144,9 +144,15 @@ def _strength(times: Mapping[int, int], heap: int, least: float) -> float:
     return excess / math.sqrt(beside + 1)
 
 
+def _decimals(number: float) -> int:
+    """The number of digits after the decimal point, also of 3e-07."""
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else MOST_DECIMALS + 1
+
+
 def _resolution(numbers: list[float]) -> float | None:
     """The largest step of which all are multiples, if they have few decimals."""
-    decimals = max(len(as_text(number).partition(".")[2]) for number in numbers)
+    decimals = max(map(_decimals, numbers))
     steps = (round(number * 10**decimals) for number in numbers)
     return math.gcd(*steps) / 10**decimals if decimals <= MOST_DECIMALS else None
 
@@ -167,10 +173,12 @@ def _step(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float 
     if (step := _resolution(numbers)) is not None:
         return step
     for decimals in range(MOST_DECIMALS):
-        usual = {text for text in texts if len(text.partition(".")[2]) <= decimals}
+        usual = {text for text in texts if _decimals(float(text)) <= decimals}
         share = seen.rows_with(usual) / seen.rows_with(texts)
         if share >= USUAL and len(usual) >= LEAST_VALUES:
             step = _resolution([float(text) for text in usual])
+            if step is None:
+                return None
             seen.remarks.append(
                 f"{share:.1%} of its numbers are multiples of {step:g}, so resolution = {step:g} keeps how often each "
                 "occurs, and rounds the others; remove it to keep these"
@@ -179,9 +187,9 @@ def _step(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float 
     return None
 
 
-def _scale(numbers: list[float]) -> Scale:
-    """A log scale if most numbers are small compared with the largest."""
+def _scale(numbers: list[float], lower: float) -> Scale:
+    """A log scale if most numbers are small compared with the largest; `lower` is the lower bound."""
     sizes = sorted(map(abs, numbers))
     if sizes[-1] < LONG_TAIL * max(sizes[len(sizes) // 2], 1):
         return "linear"
-    return "log" if min(numbers) > 0 else "symlog"
+    return "log" if lower > 0 else "symlog"

@@ -21,7 +21,7 @@ from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Noise, Synthesizer
 from gapless.synth.learners import FACTORS
-from gapless.synth.learning import MOST_BINS, bins_for_noise, learning_share
+from gapless.synth.learning import MOST_BINS, bins_for_noise, columns_to_learn, learning_share
 from gapless.synth.marginal.features import FeatureMap, feature_map, merged_cells, most_features, value_order
 from gapless.types import Floats
 
@@ -207,6 +207,7 @@ class FactorsContext(FitContext):
             for c, size in enumerate(self.sizes)
         ]
         usual = bins_for_noise(total, noise_std)
+        learned = {column.name for column in columns_to_learn(self.input_schema)}
         # A rule between rows says which values go together: groups of several values could not tell.
         _, between = columns_of_constraints(self.schema, self.within_bin_counts)
         named = {c for columns in between for c in columns if self.schema.columns[c].values_size <= MOST_BINS}
@@ -218,6 +219,7 @@ class FactorsContext(FitContext):
                 self.within_bin_counts,
                 groups=None if c in named else usual,
                 group_share=GROUP_SHARE,
+                is_learned=self.schema.names[c] in learned,
             )
             for c in range(len(self.sizes))
         ]

@@ -76,9 +76,9 @@ def rank_order(column: Column, *, is_learned: bool) -> Integers | None:
 
 
 def most_features(column: Column, groups: int) -> int:
-    """A public bound on the number of features of a column in at most this many groups."""
+    """A public bound on the number of features of a column in at most this many groups, before bins are learned."""
     others = column.extended_size - column.values_size
-    return others + (column.values_size if rank_order(column, is_learned=True) is None else 2 + groups)
+    return others + (column.values_size if value_order(column) is None else 2 + groups)
 
 
 def finest_shares(
@@ -114,6 +114,7 @@ def feature_map(
     *,
     groups: int | None,
     group_share: float,
+    is_learned: bool = False,
 ) -> FeatureMap:
     """The features of a column, from released shares of its cells.
 
@@ -124,10 +125,11 @@ def feature_map(
         cell_counts: released counts of the finest cells, by column.
         groups: how many groups an ordered column has, at most; None for a group of each value.
         group_share: a; of the squared length of a vector that is for groups.
+        is_learned: whether its bins were learned from counts of its finest cells.
     """
     column = schema.columns[place]
     cell_shares, cells = finest_shares(schema, place, shares, cell_counts)
-    order = rank_order(column, is_learned=column.name in cell_counts)
+    order = rank_order(column, is_learned=is_learned)
     if order is None:
         return FeatureMap(FEATURE_LENGTH * np.eye(len(shares), dtype=np.int64)[cells], None)
     values = len(cells) - (len(shares) - column.values_size)

@@ -56,9 +56,9 @@ def test_two_learned_bins_have_features_of_ranks(tmp_path):
     with fixed_noise(1):
         model = gl.Factors().fit(table, spend=table.ledger.left)
     assert [column.values_size for column in model.schema.columns] == [2, 2]
-    for column, bins, found in zip(numbers, model.schema.columns, model.measurements.features, strict=True):
+    for column, found in zip(numbers, model.measurements.features, strict=True):
         states = column.extended_size - column.values_size
-        assert found.size == 2 + 2 + states <= most_features(bins, MOST_BINS) <= most_features(column, MOST_BINS)
+        assert found.size == 2 + 2 + states <= most_features(column, MOST_BINS)
         assert ((found.vectors**2).sum(axis=1) <= FEATURE_LENGTH**2).all()
         assert len(np.unique(found.vectors[:50], axis=0)) > 10  # values of one bin differ
     model.save(tmp_path / "two.model")
@@ -72,5 +72,21 @@ def test_two_declared_bins_have_a_feature_each():
     shares = np.array([0.4, 0.6])
     declared = feature_map(gl.Schema("t", [column]), 0, shares, {}, groups=6, group_share=GROUP_SHARE)
     assert (declared.size, declared.groups) == (2, None)
-    learned = feature_map(gl.Schema("t", [column]), 0, shares, {"x": np.ones(100)}, groups=6, group_share=GROUP_SHARE)
+    heaped = {"x": np.ones(100)}  # counts of heaps are no reason
+    declared = feature_map(gl.Schema("t", [column]), 0, shares, heaped, groups=6, group_share=GROUP_SHARE)
+    assert declared.size == most_features(column, MOST_BINS) == 2
+    schema = gl.Schema("t", [column])
+    learned = feature_map(schema, 0, shares, heaped, groups=6, group_share=GROUP_SHARE, is_learned=True)
     assert (learned.size, learned.groups.tolist()) == (4, [0, 1])
+    assert (
+        feature_map(
+            gl.Schema("t", [gl.Integer("x", bounds=(0, 1), bins=2)]),
+            0,
+            shares,
+            {},
+            groups=6,
+            group_share=GROUP_SHARE,
+            is_learned=True,
+        ).size
+        == 2
+    )
