@@ -12,7 +12,7 @@ from gapless.evaluate import kept_relations
 from gapless.evaluate.kept_relations import associations_in_rows
 from gapless.evaluate.usability import LEAST_WEAKENED, usability, weakened
 from gapless.inference.associations import SPEARMAN, pair_precision
-from gapless.schema import Categorical, Integer, Schema
+from gapless.schema import Categorical, Integer, Ordinal, Schema
 from gapless.testing import fixed_noise
 from gapless.testing.audit import private
 
@@ -105,13 +105,15 @@ def test_few_rows_or_many_independent_pairs_weaken_nothing(tmp_path):
     assert usability(model, model.sample(200, seed=0)).verdict == usability(model).verdict
 
 
-def test_rows_are_compared_before_their_gaps_are_filled(tmp_path):
+@pytest.mark.parametrize("kind", [Integer, Ordinal])
+def test_rows_are_compared_before_their_gaps_are_filled(kind, tmp_path):
     """Only people with a high x have a y. Filled, y goes with x more or less strongly than where it is observed."""
     rng = np.random.default_rng(3)
     x = rng.integers(0, 10, 20_000)
     y = np.clip(x + rng.integers(-3, 4, 20_000), 0, 9)
     seen = rng.random(20_000) < np.where(x > 6, 1.0, 0.15)
-    columns = [Integer("x", bounds=(0, 9)), Integer("y", bounds=(0, 9), may_be_missing=True, missing=["-1"])]
+    values = {"bounds": (0, 9)} if kind is Integer else {"levels": list("0123456789")}
+    columns = [Integer("x", bounds=(0, 9)), kind("y", **values, may_be_missing=True, missing=["-1"])]
     frame = pl.DataFrame({"x": x, "y": np.where(seen, y, -1)}).cast(pl.String)
     table = private(frame, Schema("t", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
     with fixed_noise(1):

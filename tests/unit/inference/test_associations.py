@@ -168,3 +168,52 @@ def test_rank_correlations_are_of_values_although_few_bins_are_measured(method, 
         shares = np.bincount(((x.clip(-4, 3.99) + 4) * bins / 8).astype(int), minlength=bins) / len(x)
         assert pair.low < pair.value * (1 - (shares**3).sum())
     assert pair.half > (0.15 if bins < 8 else 0.05)  # how values are inside declared bins is not known
+
+
+def test_a_relation_of_another_shape_is_inside_the_interval(tmp_path):
+    """Half of y is 0 whatever x is, so its scores are not normal: in a large table the error exceeds the noise."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 20, 300_000)
+    y = np.where(x % 2 == 0, 0, (x + rng.integers(0, 2, len(x))).clip(0, 19))
+    schema = Schema("t", [Integer(name, bounds=(0, 19), bins="learned") for name in "xy"])
+    table = private(pl.DataFrame({"x": x, "y": y}), schema, tmp_path, budget=gl.Budget(3.0, 1e-6))
+    with fixed_noise(1):
+        model = gl.Factors().fit(table, spend=table.ledger.left)
+    (pair,) = pair_precision(model)
+    truth = spearmanr(x, y).statistic
+    assert pair.low < truth < pair.high < truth + 0.01
+    assert pair.sampling_std == pytest.approx(np.sqrt((1 + truth**2 / 2) / len(x)) * (1 - truth**2), rel=0.02)
+
+
+def test_columns_that_are_equal_have_a_correlation_of_one_although_most_values_are_tied(tmp_path):
+    """A column of zeros with few other numbers has a long series."""
+    rng = np.random.default_rng(1)
+    x = (rng.random(50_000) < 0.01) * rng.integers(1, 50, 50_000)
+    schema = Schema("t", [Integer(name, bounds=(0, 60), edges=(0, 1, 20, 40, 60)) for name in "xy"])
+    table = private(pl.DataFrame({"x": x, "y": x}), schema, tmp_path, budget=gl.Budget(10.0, 1e-6))
+    with fixed_noise(1):
+        model = gl.MST().fit(table, spend=table.ledger.left)
+    (pair,) = pair_precision(model)
+    assert pair.value > 0.98
+    assert pair.high == 1.0
+
+
+def test_a_table_without_rows_and_without_noise_shows_no_association():
+    counts = np.zeros((3, 3))
+    _, value, half = table_association((SCHEMA["k"], SCHEMA["k"]), counts, 0.0)
+    assert value == 0.0
+    assert half >= 0.0
+
+
+def test_the_noise_in_a_rank_correlation_is_that_of_tables_released_again(model):
+    """Of 300 releases of the same counts with noise of the same size again."""
+    rng, wanted, loud = np.random.default_rng(2), frozenset({0, 3}), {}  # unrelated columns
+    for name in ("tables", "products"):
+        parts = getattr(model.measurements, name)
+        loud[name] = tuple(replace(part, noise_std=30 * part.noise_std) for part in parts)
+    known = replace(model.measurements, **loud)
+    if (first := pair_precision(replace(model, measurements=known), only=wanted)) == []:
+        pytest.skip("this pair was not measured")
+    again = [pair_precision(replace(model, measurements=known.resampled(rng)), only=wanted)[0] for _ in range(300)]
+    noise = np.sqrt((first[0].half / 1.959964) ** 2 - first[0].sampling_std ** 2)
+    assert np.std([pair.value for pair in again]) == pytest.approx(noise, rel=0.25)

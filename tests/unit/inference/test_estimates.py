@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import gapless as gl
+from gapless.inference.estimates import support
 from gapless.inference.intervals import bootstrap, rubin
 
 ESTIMATES = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0], [5.0, 5.0]])
@@ -31,3 +33,13 @@ def test_the_bootstrap_takes_half_of_its_bias_off():
     found = bootstrap(np.array([10.0]), np.array([[11.0], [12.0], [13.0]]))
     assert found.centre[0] == pytest.approx(9.0)
     assert found.half[0] == pytest.approx(stats.t.ppf(0.975, 2) * 1.0 * math.sqrt(4 / 3))
+
+
+def test_possible_values_of_a_quantile_ascend_with_the_ends_of_their_cells():
+    schema = gl.Schema("t", [gl.Ordinal("grade", [3, 1, 2]), gl.Number("size", bounds=(0, 2), edges=(0, 1, 2))])
+    values, lows, highs = support(gl.Median("grade"), schema)
+    assert values.tolist() == lows.tolist() == highs.tolist() == [1, 2, 3]
+    values, lows, highs = support(gl.Median("size"), schema)
+    assert (np.diff(values) > 0).all()
+    assert ((lows <= values) & (values <= highs)).all()
+    assert (lows < highs).any()

@@ -141,6 +141,8 @@ FEATURE_FILES = {
     "vectors with a fraction": ("features.0", lambda kept: kept / 2),
     "a vector too few": ("features.1", lambda kept: kept[1:]),
     "no features": ("features.1", lambda kept: kept[:, :0]),
+    "vectors of length 0": ("features.1", lambda kept: kept * 0),
+    "fewer features than gaps and values": ("features.1", lambda kept: kept[:, :1]),
     "a group without a feature": ("groups.1", lambda kept: kept + 99),
     "a group below 0": ("groups.1", lambda kept: kept - 1),
     "a group too many": ("groups.1", lambda kept: np.append(kept, 0)),

@@ -177,7 +177,7 @@ def _step(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float 
         share = seen.rows_with(usual) / seen.rows_with(texts)
         if share >= USUAL and len(usual) >= LEAST_VALUES:
             step = _resolution([float(text) for text in usual])
-            if step is None:
+            if step is None or max(map(abs, numbers)) >= LARGEST_WHOLE * step:
                 return None
             seen.remarks.append(
                 f"{share:.1%} of its numbers are multiples of {step:g}, so resolution = {step:g} keeps how often each "

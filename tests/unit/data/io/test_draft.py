@@ -686,6 +686,30 @@ def test_a_few_imputed_means_do_not_hide_that_numbers_are_whole():
         assert ("% of its numbers are 11.966817, which a release spreads" in draft.to_toml()) == (not resolution)
 
 
+def test_bounds_are_multiples_of_a_step_that_nearly_all_numbers_have():
+    rng = np.random.default_rng(6)
+    usual = rng.integers(1, 41, 960).astype(float)
+    draft = gl.data.draft_schema(pl.DataFrame({"x": [*usual, *[0.300012] * 30, 90000.0]}))
+    column = draft.schema["x"]
+    assert (column.bounds, column.resolution, column.scale) == ((0.0, 90000.0), 1.0, "symlog")
+    few = gl.data.draft_schema(pl.DataFrame({"x": [*np.repeat([1.0, 2.0], 480), *rng.random(30)]})).schema["x"]
+    assert few.resolution is None  # two numbers are no step of the others
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{number}e-7" for number in range(1, 900)],
+        [*[f"{number}00000000000000000000" for number in range(1, 900)], *["1.123456"] * 20],
+        [*[f"{number}00000000000000.5" for number in range(1, 900)], *["1.123456"] * 20],
+    ],
+)
+def test_a_draft_reads_numbers_of_any_size(texts, tmp_path):
+    (tmp_path / "d.csv").write_text("\n".join(["x", *texts]) + "\n")
+    draft = gl.data.draft_schema(tmp_path / "d.csv")
+    assert list(draft.schema.names) == ["x"] or "x" in str(draft.to_toml())
+
+
 def test_a_draft_proposes_heaping_where_round_values_stand_out():
     rng = np.random.default_rng(0)
     daily = rng.gamma(2, 6, 4000).round().clip(1, 95)
