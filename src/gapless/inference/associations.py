@@ -21,10 +21,11 @@ Spearman's :math:`\rho` is that of two columns with normal scores for which scor
 (`normal_series`). Let c be the correlation of scores with ranks, so that :math:`u = \sqrt{1 - c^2}` is unseen.
 Intervals are widened for a bias (`gapless.inference.intervals.widened`) of
 
-.. math:: \lvert \rho - r c_a c_b \rvert + \tfrac12 \lvert \rho \rvert \sqrt{1 - \rho^2}\, (u_a + u_b).
+.. math:: \lvert \rho - r c_a c_b \rvert + u_a d_a + u_b d_b.
 
-The first part is the change if unseen ranks went with nothing. The second one is for relations of another shape; a
-half was chosen on simulated and real tables (docs/benchmarks-appendix.md#intervals-in-closed-form).
+The first part is the change if unseen ranks went with nothing. The others are for relations of another shape: d is by
+how much the mean score of the other column, as far as features show it, is off that of normal scores (`_off_normal`).
+What features do not show may be off as much.
 
 For other pairs let :math:`W_a` map the features of a to uncorrelated scores of mean 0 and variance 1. The entries of
 :math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
@@ -68,7 +69,7 @@ SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
 
 _ALIKE = 0.2  # of the largest singular value of features: cells that differ less share their features
 _RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
-_UNSEEN = 0.5  # how strongly ranks that scores do not show may go with another column, relative to scores
+_MEASURED = 4.0  # times the least variance, up to which a direction of features is measured well
 _ORDERS = np.arange(1, 65)  # of Hermite polynomials
 _GRID = np.linspace(-1, 1, 401)  # correlations of normal scores
 
@@ -377,24 +378,28 @@ def _ranks(shares: Floats) -> Floats:
 
 
 def normal_series(numbers: Floats, shares: Floats) -> Floats:
-    r"""Return the coefficients of standardised numbers of cells in Hermite polynomials of the normal score of a row.
+    r"""Return the coefficients of numbers of cells in Hermite polynomials of the normal score of a row, standardised.
 
     A cell with normal scores from z to z' adds :math:`(h_{k-1}(z) \varphi(z) - h_{k-1}(z') \varphi(z')) / \sqrt k`
     times its number to coefficient k, with the normalised polynomials h. If the normal scores of two columns have
     correlation r, the correlation of their numbers is the sum of :math:`r^k` times both coefficients (Mehler 1866). The
     squares of all coefficients add up to 1.
+
+    Args:
+        numbers: of each cell; or several rows of numbers.
+        shares: of the cells, in their order.
     """
     from scipy.special import ndtri  # noqa: PLC0415 slow to load
 
     ends = ndtri(np.clip(np.cumsum(shares)[:-1], 1e-12, 1 - 1e-12))
-    density = np.exp(-(ends**2) / 2) / math.sqrt(2 * math.pi)
-    steps = np.diff(numbers / max(1e-300, math.sqrt(float(shares @ (numbers - shares @ numbers) ** 2))))
-    before, polynomial, found = np.zeros_like(ends), np.ones_like(ends), []
+    before, polynomial, found = np.zeros_like(ends), np.exp(-(ends**2) / 2) / math.sqrt(2 * math.pi), []
     for order in _ORDERS:
-        found.append(float(steps @ (polynomial * density)) / math.sqrt(order))
+        found.append(polynomial / math.sqrt(order))
         following = (ends * polynomial - math.sqrt(order - 1) * before) / math.sqrt(order)
         before, polynomial = polynomial, following
-    return np.array(found)
+    away = numbers - (numbers @ shares)[..., None]
+    spread = np.sqrt(np.maximum(away**2 @ shares, 1e-300))
+    return np.asarray(np.diff(away / spread[..., None]) @ np.stack(found, axis=1))
 
 
 def correlations(first: Floats, second: Floats) -> Floats:
@@ -409,6 +414,32 @@ def correlations(first: Floats, second: Floats) -> Floats:
     products = (first * second)[later:] / max(lengths, 1e-300)
     similar = np.where(_GRID > 0, products.sum(), products @ (-1.0) ** _ORDERS[later:])
     return np.asarray(powers @ (first * second) + math.sqrt(math.prod(rests)) * similar * _GRID ** (2 * len(_ORDERS)))
+
+
+def _off_normal(joint: Floats, kappa: float, people: float, first: _Scale, second: _Scale, normal: float) -> float:
+    """Return by how much the mean score of one column, given another one, is off that of normal scores.
+
+    It is the length of the difference in the directions of the other column's features that are measured well. Noise is
+    subtracted from its square, and one standard error is added.
+
+    Args:
+        joint: the matrix of products of features.
+        kappa: its noise.
+        people: who were sampled.
+        first: the column whose mean score it is.
+        second: the column that is given.
+        normal: the correlation of the normal scores.
+    """
+    assert first.score is not None  # noqa: S101 for mypy: by `_spearman`
+    whiten = second.whitening(kappa)
+    if not len(whiten):
+        return 0.0
+    expected = normal_series(whiten @ second.vectors.T, second.shares) @ (normal**_ORDERS * first.score_series)
+    variances = (kappa * np.linalg.norm(first.score)) ** 2 * (whiten**2).sum(axis=1) + 1 / people
+    squares = (whiten @ joint.T @ first.score - expected) ** 2
+    is_measured = variances <= _MEASURED * variances.min()
+    squares, variances = squares[is_measured], variances[is_measured]
+    return math.sqrt(max(0.0, float((squares - variances).sum())) + math.sqrt(2 * float((variances**2).sum())))
 
 
 def _joint_counts(known: Measurements, model: FittedModel) -> dict[tuple[int, int], _Joint]:
@@ -535,7 +566,9 @@ def _spearman(joint: Floats, kappa: float, people: float, first: _Scale, second:
     low, value, high = np.interp(found + half * np.array([-1, 0, 1]), of_scores, of_ranks)
     bias = abs(value - found * first.agreement * second.agreement)
     bias += abs(value) / 2 * (first.scale_bias + second.scale_bias)
-    bias += _UNSEEN * abs(value) * math.sqrt(max(0.0, 1 - value**2)) * (first.residual + second.residual)
+    normal = float(np.interp(found, of_scores, _GRID))
+    bias += second.residual * _off_normal(joint, kappa, people, first, second, normal)
+    bias += first.residual * _off_normal(joint.T, kappa, people, second, first, normal)
     # At the ends of the grid no larger correlation is possible, and the error is at least that of the scores.
     widest = max(high - value, value - low, half)
     return _Association(float(value), float(widened(np.array([widest]), np.array([bias]))[0] / TWO_SIDED) ** 2)

@@ -181,7 +181,7 @@ def test_a_relation_of_another_shape_is_inside_the_interval(tmp_path):
         model = gl.Factors().fit(table, spend=table.ledger.left)
     (pair,) = pair_precision(model)
     truth = spearmanr(x, y).statistic
-    assert pair.low < truth < pair.high < truth + 0.01
+    assert pair.low < truth < pair.high < truth + 0.03
     assert pair.sampling_std == pytest.approx(np.sqrt((1 + truth**2 / 2) / len(x)) * (1 - truth**2), rel=0.02)
 
 
