@@ -107,7 +107,11 @@ p { margin: .4rem 0 .8rem; max-width: 48rem; }
 .card b { display: block; font-size: 1.55rem; font-variant-numeric: tabular-nums; line-height: 1.25; }
 .head { display: flex; justify-content: space-between; gap: .5rem; align-items: baseline; margin-bottom: .3rem; }
 .columns .head { flex-wrap: wrap; }
-.wide { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem; }
+.wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 10px; padding: 1rem;
+  background: linear-gradient(to right, var(--card) 40%, transparent) left / 2.5rem 100% no-repeat local,
+    linear-gradient(to left, var(--card) 40%, transparent) right / 2.5rem 100% no-repeat local,
+    linear-gradient(to right, rgba(127, 127, 127, .4), transparent) left / .6rem 100% no-repeat scroll,
+    linear-gradient(to left, rgba(127, 127, 127, .4), transparent) right / .6rem 100% no-repeat scroll, var(--card); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; font-size: .85rem; } .right { text-align: right; white-space: nowrap; }
@@ -165,14 +169,14 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
     --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #fff; --note: #fff;
     --warn: #fff; --good: #1a6b3c; --fair: #8a5a00; --poor: #b3261e; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  body { font-size: 10.5pt; } main { max-width: none; padding: 0; }
+  body { font-size: 10.5pt; } main { max-width: none; padding: 0 2px; }
   h1, h2, h3, .head, .key, section > p:not(:last-child), thead { break-after: avoid; } p, li { orphans: 9; widows: 9; }
   .card, tr, .keep, .note, .verdict, p, li, .grades > div { break-inside: avoid; } .columns { columns: 2; }
   .columns svg { max-width: 84%; } .card table { font-size: .74rem; line-height: 1.3; } details { display: none; }
   .grades { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); font-size: .9em; }
   .dense { columns: 3; font-size: .72rem; }
   .cards { grid-template-columns: repeat(4, 1fr); gap: .5rem; font-size: .85em; } .cards .card { padding: .5rem .6rem; }
-  .wide { overflow: visible; } .map { width: auto; } .map svg { flex: 0 1 auto; min-width: 0; }
+  .wide { overflow: visible; background: var(--card); } .map { width: auto; } .map svg { flex: 0 1 auto; min-width: 0; }
   .wide th:first-child, .wide td:first-child, .map .stays { position: static; } .side { display: block; }
   .side > .wide + .wide { margin-top: .8rem; } @page { margin: 16mm; } }
 """

@@ -19,6 +19,7 @@ from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats
 
 QUANTILES = {0.1: "10% quantile", 0.25: "25% quantile", 0.5: "median", 0.75: "75% quantile", 0.9: "90% quantile"}
+NEAR = 0.01  # of the distance from the 10 % to the 90 % quantile: up to it a quantile is wrong by values, not ranks
 SPIKE = 0.05  # least share of a frequent value, which is compared by itself
 PEARSON, SPEARMAN = "Pearson's r", "Spearman's ρ"
 MEAN, SPREAD, DISTANCE, SHARE = "mean", "standard deviation", "Wasserstein distance", "share"
@@ -183,9 +184,12 @@ def _column(table: Table, name: str, truth: _Distribution | None, other: _Distri
     larger = max(truth.std, other.std) or 1.0
     tails = max(truth.tails, other.tails)
     yield Difference((name,), SPREAD, truth.std, other.std, abs(truth.std - other.std) / larger, tails * chance)
+    middle = truth.quantile(0.9) - truth.quantile(0.1)
     for share, measure in QUANTILES.items():
         below, up_to = truth.ranks(other.quantile(share))
-        error = max(0.0, below - share, share - up_to)
+        error, off = max(0.0, below - share, share - up_to), abs(truth.quantile(share) - other.quantile(share))
+        if 0 < off <= NEAR * middle:  # beside a frequent value a small step passes many ranks
+            error = min(error, off / middle)
         by_chance = math.sqrt(share * (1 - share)) * chance
         yield Difference((name,), measure, truth.quantile(share), other.quantile(share), error, by_chance)
     moved, by_chance = _wasserstein(truth, other)

@@ -44,7 +44,7 @@ def noise_section(usability: Usability) -> Html:
         (
             column.column.name,
             column.column.size,
-            unbroken(f"± {TWO_SIDED * column.noise_std:,.0f}"),
+            "–" if column.is_collapsed else unbroken(f"± {TWO_SIDED * column.noise_std:,.0f}"),
             "–" if column.is_collapsed else f"{column.distance:.1%}",
             _mean_noise(column),
             _grade(column),

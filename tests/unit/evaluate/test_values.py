@@ -123,6 +123,18 @@ def test_a_quantile_is_off_by_ranks_of_the_truth_and_ties_are_no_error():
     assert ties["share"].error == pytest.approx(0.02)
 
 
+def test_a_small_step_beside_a_frequent_value_is_a_small_error():
+    """1,386 and 1,387 differ by a thousandth of what the values vary, but by a third of the ranks."""
+    schema = Schema("size", [Integer("size", bounds=(0, 9999))])
+    truth, fake = (
+        gl.Table.read(pl.DataFrame({"size": [0] * 30 + [often] * 40 + [2000] * 30}), schema) for often in (1386, 1387)
+    )
+    off = found(compare_values(truth, fake), "size")
+    assert off["median"].error == pytest.approx(1 / 2000)
+    far = gl.Table.read(pl.DataFrame({"size": [0] * 30 + [1500] * 40 + [2000] * 30}), schema)
+    assert found(compare_values(truth, far), "size")["median"].error == pytest.approx(0.2)
+
+
 def test_the_share_of_a_frequent_value_is_compared_by_itself():
     schema = Schema("school", [Integer("educ", bounds=(0, 20))])
     truth = gl.Table.read(pl.DataFrame({"educ": [12] * 30 + [13] * 9 + [16] * 61}), schema)
