@@ -109,8 +109,8 @@ def test_strong_rank_correlations_are_covered_although_noise_leaves_few_bins(tmp
             model = gl.MST().fit(table, spend=table.ledger.left)
         pairs += pair_precision(model)
         with monkeypatch.context() as patched:
-            patched.setattr(associations, "normal_series", lambda *_: np.eye(1, 64)[0])
-            patched.setattr(associations, "_off_normal", lambda *_: 0.0)
+            patched.setattr(associations, "hermite_coefficients", lambda *_: np.eye(1, 64)[0])
+            patched.setattr(associations, "_copula_misfit", lambda *_: 0.0)
             patched.setattr(associations._Scale, "agreement", 1.0)
             plain += pair_precision(model)
     assert len(pairs) >= 30  # else noise left one bin

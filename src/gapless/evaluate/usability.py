@@ -1,4 +1,4 @@
-"""What a release can be used for, judged by the noise in it: from released values and public facts alone, so free.
+"""What a release can be used for, by its noise and the relations that its rows keep: from released values, so free.
 
 The error that noise alone is expected to cause (`precision` and `associations` of `gapless.inference`) is graded by the
 limits that `gapless.evaluate.verdict` has for errors that were measured. Both are on
@@ -38,7 +38,7 @@ SENTENCES: dict[Level, str] = {
         "budget is left: each of them gets a large share of it. Rows of such a table need a larger ε, fewer columns, "
         "or more private rows."
     ),
-    "limited": "this release is of limited use. Noise hides, or its rows lose, a part of what the table holds.",
+    "limited": "this release is of limited use. Noise hides some values or relations, or the rows lose them.",
     "good": "noise is small in this release.",
     "cannot tell": (
         "the error of its relations is unknown, because the method keeps no measurements of pairs of columns. Compare "
@@ -60,7 +60,7 @@ class Usability:
         columns: what noise leaves of each column.
         pairs: the same for each pair of columns that was measured together.
         in_rows: the association of each of these pairs in the synthetic rows; None where it is not known.
-        weaker: a sentence that names the relations of which the rows keep less than was measured; else empty.
+        weaker_relations: a sentence that names relations that are weaker in the rows than measured; else empty.
     """
 
     verdict: Level
@@ -71,7 +71,7 @@ class Usability:
     columns: tuple[ColumnPrecision, ...]
     pairs: tuple[PairPrecision, ...]
     in_rows: tuple[float | None, ...]
-    weaker: str
+    weaker_relations: str
 
     @property
     def sentence(self) -> str:
@@ -97,11 +97,11 @@ class Usability:
     def __str__(self) -> str:
         """The verdict, the uses, and the relations that rows lose; `reasons` has the numbers."""
         lines = [f"{USES[grade]}: {'; '.join(uses)}." for grade, uses in self.uses]
-        return "\n  ".join([self.sentence, *lines, *filter(None, [self.weaker])])
+        return "\n  ".join([self.sentence, *lines, *filter(None, [self.weaker_relations])])
 
 
 def usability(model: FittedModel, sample: Table | None = None) -> Usability:
-    """Judge a release by its noise, from released values and public facts alone.
+    """Judge a release by its noise and by the relations that its rows keep, from released values alone.
 
     Args:
         model: of the release.
@@ -122,10 +122,10 @@ def strongest_first(pairs: Iterable[PairPrecision]) -> tuple[PairPrecision, ...]
     return tuple(sorted(pairs, key=lambda pair: (-pair.least, -abs(pair.value), pair.columns)))
 
 
-def weakened(pair: PairPrecision, in_rows: float | None, rows: int) -> float:
+def loss_in_rows(pair: PairPrecision, in_rows: float | None, rows: int) -> float:
     """Return by how much a certain relation is weaker in the rows than measured; 0 if chance may explain it.
 
-    Chance does inside the wider interval of the pair, widened again by two standard errors of this many rows.
+    Inside the wider interval of the pair, widened again by two standard errors of this many rows, chance may.
     """
     if in_rows is None or not pair.is_certain:
         return 0.0
@@ -216,7 +216,9 @@ class _Judgement:
         """The error of the association of each pair: half its 95 % interval, or what the rows lose, if this is more."""
         return {
             pair.columns: _error(
-                max(pair.half, weakened(pair, found, self.rows)), CORRELATION_LIMITS, is_known=self._is_supported(pair)
+                max(pair.half, loss_in_rows(pair, found, self.rows)),
+                CORRELATION_LIMITS,
+                is_known=self._is_supported(pair),
             )
             for pair, found in zip(self.pairs, self.in_rows, strict=True)
         }
@@ -332,16 +334,16 @@ class _Judgement:
         spread = [c.column.name for c in self.varying if isinstance(c.column, Number) and not c.column.step]
         if spread:
             yield (
-                f"A value that many rows share, such as a code or a mean, is spread over a small cell, because no "
-                f"resolution is declared: {listing(spread)}."
+                "No resolution is declared, so a value that many rows share, other than 0, would be spread over a "
+                f"small cell: {listing(spread)}."
             )
         yield mostly_missing_sentence(self.columns)
 
     def _weaker(self) -> str:
         """Name the relations that the rows lose most of, beyond what noise and sampling explain."""
         known = zip(self.pairs, self.in_rows, strict=True)
-        lost = [(weakened(pair, found, self.rows), pair, found) for pair, found in known]
-        lost = sorted((some for some in lost if some[0] >= LEAST_WEAKENED), key=lambda some: -some[0])
+        lost = [(loss_in_rows(pair, found, self.rows), pair, found) for pair, found in known]
+        lost = sorted((entry for entry in lost if entry[0] >= LEAST_WEAKENED), key=lambda entry: -entry[0])
         if not lost:
             return ""
         most = lost[:_MOST_NAMES]

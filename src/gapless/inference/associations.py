@@ -17,15 +17,16 @@ The second term is sampling (Bonett, Wright 2000). The last one is noise in the 
 are standardised: :math:`e^2 = \operatorname{Var} \sum_x p_x (s_x^2 - 1)`.
 
 Scores are not quite ranks: features are flat at the ends, and values in one bin of a table have one score. So
-Spearman's :math:`\rho` is that of two columns with normal scores for which scores have the correlation r
-(`normal_series`). Let c be the correlation of scores with ranks, so that :math:`u = \sqrt{1 - c^2}` is unseen.
-Intervals are widened for a bias (`gapless.inference.intervals.widened`) of
+Spearman's :math:`\rho` is that of the Gaussian copula in which the scores have the correlation r
+(`hermite_coefficients`). Let c be the correlation of a column's scores with its ranks, so that
+:math:`u = \sqrt{1 - c^2}` is unseen. Intervals are widened for a bias (`gapless.inference.intervals.widened`) of
 
 .. math:: \lvert \rho - r c_a c_b \rvert + u_a d_a + u_b d_b.
 
-The first part is the change if unseen ranks went with nothing. The others are for relations of another shape: d is by
-how much the mean score of the other column, as far as features show it, is off that of normal scores (`_off_normal`).
-What features do not show may be off as much.
+The first part is the change if unseen ranks were unrelated to the other column. The others allow for departures from
+the copula: d is the distance of the mean score of the other column from that of the copula, as far as features show it
+(`_copula_misfit`). Where they do not, it may be as large. For products of features, declared bins add
+:math:`\lvert \rho \rvert / 2` times the change of the variance of scores if values were even within bins.
 
 For other pairs let :math:`W_a` map the features of a to uncorrelated scores of mean 0 and variance 1. The entries of
 :math:`G = W_a M W_b^\top` are 0 for independent columns. The sum of their squares is Pearson's :math:`\phi^2`, and
@@ -69,9 +70,9 @@ SPEARMAN, CRAMER = "Spearman's ρ", "Cramér's V"
 
 _ALIKE = 0.2  # of the largest singular value of features: cells that differ less share their features
 _RIDGE = 0.1  # of a score, relative to the mean variance of features: half the noise, and still the rank to .99
-_MEASURED = 4.0  # times the least variance, up to which a direction of features is measured well
+_WELL_MEASURED = 4.0  # times the least variance, up to which a direction of features is measured well
 _ORDERS = np.arange(1, 65)  # of Hermite polynomials
-_GRID = np.linspace(-1, 1, 401)  # correlations of normal scores
+_CORRELATIONS = np.linspace(-1, 1, 401)  # of a Gaussian copula
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,8 @@ class PairPrecision:
         columns: their positions.
         measure: Spearman's ρ for two ordered columns, else Cramér's V.
         value: the association in the released values.
-        low, high: its 95 % interval for the population, from noise and sampling, as `gapless estimate` prints it.
+        low, high: its 95 % interval for the population, from noise and sampling. For rank correlations of columns
+            without gaps, `gapless estimate` prints the same.
         at_once: a wider interval. Those of all pairs hold at once in 19 of 20 releases (Bonferroni): of thousands of
             pairs, many of independent columns look related.
         sampling_std: the part of sampling in the standard error of a rank correlation.
@@ -234,14 +236,18 @@ class _Scale(_Features):
         return _ranks(self.shares)
 
     @cached_property
-    def rank_series(self) -> Floats:
-        """The series of the ranks of values (`normal_series`)."""
-        return normal_series(_ranks(self.values), self.values)
+    def rank_coefficients(self) -> Floats:
+        """The series of the ranks of values (`hermite_coefficients`)."""
+        return hermite_coefficients(_ranks(self.values), self.values)
 
     @cached_property
-    def score_series(self) -> Floats:
+    def score_coefficients(self) -> Floats:
         """The series of the scores."""
-        return np.zeros(len(_ORDERS)) if self.score is None else normal_series(self.vectors @ self.score, self.shares)
+        return (
+            np.zeros(len(_ORDERS))
+            if self.score is None
+            else hermite_coefficients(self.vectors @ self.score, self.shares)
+        )
 
     @cached_property
     def score(self) -> Floats | None:
@@ -261,7 +267,7 @@ class _Scale(_Features):
         return min(1.0, float((self.shares * self.ranks) @ self.vectors @ self.score) / math.sqrt(variance))
 
     @property
-    def residual(self) -> float:
+    def unseen_std(self) -> float:
         """The standard deviation of what scores do not show of ranks, in standard deviations of ranks."""
         return math.sqrt(1 - self.agreement**2)
 
@@ -377,7 +383,7 @@ def _ranks(shares: Floats) -> Floats:
     return np.asarray(np.cumsum(shares) - shares / 2 - 0.5)
 
 
-def normal_series(numbers: Floats, shares: Floats) -> Floats:
+def hermite_coefficients(numbers: Floats, shares: Floats) -> Floats:
     r"""Return the coefficients of numbers of cells in Hermite polynomials of the normal score of a row, standardised.
 
     A cell with normal scores from z to z' adds :math:`(h_{k-1}(z) \varphi(z) - h_{k-1}(z') \varphi(z')) / \sqrt k`
@@ -403,41 +409,45 @@ def normal_series(numbers: Floats, shares: Floats) -> Floats:
 
 
 def correlations(first: Floats, second: Floats) -> Floats:
-    """Return the correlation of numbers for each correlation of normal scores on the grid, from both `normal_series`.
+    """Return the correlation of numbers for each copula of the grid, from the `hermite_coefficients` of both columns.
 
     Numbers that jump have a long series. Its rest, which matters near 1 and -1 only, is taken to be as similar in both
     columns as the second half of the known orders is.
     """
-    powers, later = _GRID[:, None] ** _ORDERS, len(_ORDERS) // 2
+    powers, later = _CORRELATIONS[:, None] ** _ORDERS, len(_ORDERS) // 2
     rests = [max(0.0, 1 - float(series @ series)) for series in (first, second)]
     lengths = float(np.linalg.norm(first[later:]) * np.linalg.norm(second[later:]))
     products = (first * second)[later:] / max(lengths, 1e-300)
-    similar = np.where(_GRID > 0, products.sum(), products @ (-1.0) ** _ORDERS[later:])
-    return np.asarray(powers @ (first * second) + math.sqrt(math.prod(rests)) * similar * _GRID ** (2 * len(_ORDERS)))
+    similar = np.where(_CORRELATIONS > 0, products.sum(), products @ (-1.0) ** _ORDERS[later:])
+    return np.asarray(
+        powers @ (first * second) + math.sqrt(math.prod(rests)) * similar * _CORRELATIONS ** (2 * len(_ORDERS))
+    )
 
 
-def _off_normal(joint: Floats, kappa: float, people: float, first: _Scale, second: _Scale, normal: float) -> float:
-    """Return by how much the mean score of one column, given another one, is off that of normal scores.
+def _copula_misfit(joint: Floats, kappa: float, people: float, first: _Scale, second: _Scale, normal: float) -> float:
+    """Return the distance of the mean score of one column, given another one, from that of a Gaussian copula.
 
-    It is the length of the difference in the directions of the other column's features that are measured well. Noise is
-    subtracted from its square, and one standard error is added.
+    It is the length of the difference over those directions of the other column's features that are measured well.
+    The variance of errors is subtracted from its square, and one standard error is added.
 
     Args:
         joint: the matrix of products of features.
         kappa: its noise.
-        people: who were sampled.
+        people: the number of persons in the sample.
         first: the column whose mean score it is.
         second: the column that is given.
-        normal: the correlation of the normal scores.
+        normal: the correlation of the copula.
     """
     assert first.score is not None  # noqa: S101 for mypy: by `_spearman`
     whiten = second.whitening(kappa)
     if not len(whiten):
         return 0.0
-    expected = normal_series(whiten @ second.vectors.T, second.shares) @ (normal**_ORDERS * first.score_series)
+    expected = hermite_coefficients(whiten @ second.vectors.T, second.shares) @ (
+        normal**_ORDERS * first.score_coefficients
+    )
     variances = (kappa * np.linalg.norm(first.score)) ** 2 * (whiten**2).sum(axis=1) + 1 / people
     squares = (whiten @ joint.T @ first.score - expected) ** 2
-    is_measured = variances <= _MEASURED * variances.min()
+    is_measured = variances <= _WELL_MEASURED * variances.min()
     squares, variances = squares[is_measured], variances[is_measured]
     return math.sqrt(max(0.0, float((squares - variances).sum())) + math.sqrt(2 * float((variances**2).sum())))
 
@@ -561,14 +571,14 @@ def _spearman(joint: Floats, kappa: float, people: float, first: _Scale, second:
     noise = kappa * float(np.linalg.norm(first.score) * np.linalg.norm(second.score))
     scale = found**2 / 4 * (first.scale_std**2 + second.scale_std**2)
     half = TWO_SIDED * math.sqrt(noise**2 + scale + _sampling_variance(found, people))
-    of_scores = np.maximum.accumulate(correlations(first.score_series, second.score_series))
-    of_ranks = correlations(first.rank_series, second.rank_series)
+    of_scores = np.maximum.accumulate(correlations(first.score_coefficients, second.score_coefficients))
+    of_ranks = correlations(first.rank_coefficients, second.rank_coefficients)
     low, value, high = np.interp(found + half * np.array([-1, 0, 1]), of_scores, of_ranks)
     bias = abs(value - found * first.agreement * second.agreement)
     bias += abs(value) / 2 * (first.scale_bias + second.scale_bias)
-    normal = float(np.interp(found, of_scores, _GRID))
-    bias += second.residual * _off_normal(joint, kappa, people, first, second, normal)
-    bias += first.residual * _off_normal(joint.T, kappa, people, second, first, normal)
+    normal = float(np.interp(found, of_scores, _CORRELATIONS))
+    bias += second.unseen_std * _copula_misfit(joint, kappa, people, first, second, normal)
+    bias += first.unseen_std * _copula_misfit(joint.T, kappa, people, second, first, normal)
     # At the ends of the grid no larger correlation is possible, and the error is at least that of the scores.
     widest = max(high - value, value - low, half)
     return _Association(float(value), float(widened(np.array([widest]), np.array([bias]))[0] / TWO_SIDED) ** 2)

@@ -323,7 +323,7 @@ def _coefficients(chosen: _Chosen) -> Estimates:
     return Estimates(tuple(names), found[0], found[1], rows=rows)
 
 
-def cells_behind(asked: CompiledQuestion, table: Table) -> list[dict[str, Integers]]:
+def cells_of_groups(asked: CompiledQuestion, table: Table) -> list[dict[str, Integers]]:
     """Return, for each group, the cells that its rows have in each column of a question, in the schema of the table."""
     chosen, found = _chosen(asked, table), []
     codes = dict(zip(table.schema.names, table.codes, strict=True))

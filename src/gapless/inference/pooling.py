@@ -359,8 +359,8 @@ def _rests_on_hidden_cells(asked: CompiledQuestion, copies: Copies, columns: fro
     """Return, for each estimate, whether it is about a cell that is below noise in the released tables.
 
     It is the cell of a group, or a level of a regressor or its first level. Models clip negative counts, so rare cells
-    have more rows in copies than in the data. The share of a rare cell is known all the same. Nor may noise hide the
-    rows behind an estimate in which a column with gaps is observed: if nobody above 75 has a wage, copies complete it.
+    have more rows in copies than in the data. The share of a rare cell is known all the same. An estimate is hidden too
+    if noise hides the rows in which a column with gaps is observed: if nobody above 75 has a wage, copies complete it.
     """
     question, schema, measurements = asked.question, copies.model.schema, copies.measurements
     if isinstance(question, CrossTable):
@@ -381,17 +381,17 @@ def _rests_on_hidden_cells(asked: CompiledQuestion, copies: Copies, columns: fro
         hidden_cells = measurements.cells_below_noise(schema, position, columns)
         rare = dict(zip(schema.columns[position].cells, hidden_cells, strict=False))
         is_hidden = [few or bool(rare.get(names[axis], False)) for few, names in zip(is_hidden, groups, strict=True)]
-    return [few or seldom for few, seldom in zip(is_hidden, _seldom_observed(asked, copies), strict=True)]
+    return [few or seldom for few, seldom in zip(is_hidden, _hides_observed_rows(asked, copies), strict=True)]
 
 
-def _seldom_observed(asked: CompiledQuestion, copies: Copies) -> list[bool]:
+def _hides_observed_rows(asked: CompiledQuestion, copies: Copies) -> list[bool]:
     """Return, for each group, whether noise hides the rows in which a column with gaps is observed.
 
-    It may be given the cells that the rows of the group have in another column, of those that the column has.
+    Only the cells that the rows of the group have in one other column are checked.
     """
     schema, measurements = copies.model.schema, copies.measurements
     place, found = {name: place for place, name in enumerate(schema.names)}, []
-    for cells in estimates.cells_behind(asked, copies.reference_sample):
+    for cells in estimates.cells_of_groups(asked, copies.reference_sample):
         rows = [
             measurements.observed_rows(schema, place[name], place[other], cells[other])
             for name in asked.targets

@@ -37,8 +37,8 @@ _PLOTS = (
 
 _STAR = tag(
     "small",
-    "*: in the synthetic rows the relation is outside the interval. Columns with gaps are compared before gaps are "
-    "filled.",
+    "*: in the synthetic rows the relation is outside the interval. For columns with gaps, rows drawn with gaps are "
+    "compared.",
     class_="soft",
 )
 

@@ -196,7 +196,7 @@ class Measurements:
     def observed_rows(self, schema: Schema, column: int, other: int, cells: Iterable[int]) -> tuple[float, float]:
         """Estimate in how many rows a column is observed, of those with one of these cells in another column.
 
-        Of feature products, all groups of values that have one of the cells are counted: at least as many rows.
+        With feature products whole groups of values are counted, so the estimate is an upper bound.
 
         Returns:
             The number and the standard deviation of its noise; infinity and 0 if it was not measured, or if one of the
@@ -210,8 +210,8 @@ class Measurements:
             shape = dict(zip(table.columns, table.counts.shape, strict=True))
             if all(shape.get(place) == sizes[place] for place in (column, other)):
                 pair = marginalize(table.counts, table.columns, (column, other))[: schema.columns[column].size, chosen]
-                known = 1 / (table.noise_std**2 * pair.size * table.counts.size / (sizes[column] * sizes[other]))
-                count, precision = count + known * float(pair.sum()), precision + known
+                weight = 1 / (table.noise_std**2 * pair.size * table.counts.size / (sizes[column] * sizes[other]))
+                count, precision = count + weight * float(pair.sum()), precision + weight
         for product in self.products:
             if {column, other} == set(product.columns):
                 return self._observed_rows_by_features(schema, product, column, other, chosen)
@@ -236,9 +236,9 @@ class Measurements:
             return np.inf, 0.0
         matrix = product.counts if product.columns == (column, other) else product.counts.T
         missing = matrix[len(matrix) - gaps :, axes].sum() / unit
-        known = counts[: line.values_size][counted].sum() - missing
+        rows = counts[: line.values_size][counted].sum() - missing
         noise = np.hypot(noise_std * np.sqrt(counted.sum()), product.noise_std * np.sqrt(gaps * len(axes)) / unit)
-        return float(known), float(noise)
+        return float(rows), float(noise)
 
     def is_below_noise(self, schema: Schema, column: int) -> bool:
         """Return whether the mean count of a column's observed cells is at most 1.96 standard deviations of noise.

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 import gapless as gl
 from gapless.evaluate import kept_relations
 from gapless.evaluate.kept_relations import associations_in_rows
-from gapless.evaluate.usability import LEAST_WEAKENED, usability, weakened
+from gapless.evaluate.usability import LEAST_WEAKENED, loss_in_rows, usability
 from gapless.inference.associations import SPEARMAN, pair_precision
 from gapless.schema import Categorical, Integer, Ordinal, Schema
 from gapless.testing import fixed_noise
@@ -68,7 +68,7 @@ def test_a_relation_that_rows_lose_is_named_and_not_called_usable(fitted, monkey
     judged = usability(fitted, sample)
     place = next(place for place, pair in enumerate(judged.pairs) if pair.columns == (0, 1))
     assert judged.pairs[place].measure == SPEARMAN
-    assert weakened(judged.pairs[place], judged.in_rows[place], 5_000) > LEAST_WEAKENED
+    assert loss_in_rows(judged.pairs[place], judged.in_rows[place], 5_000) > LEAST_WEAKENED
     (reason,) = [reason for reason in judged.reasons if reason.startswith("Weaker in the rows than measured")]
     assert "x × y (0.8" in reason
     assert any(use.startswith("associations") and "x × y" in use for use in (*judged.with_care, *judged.not_for))
@@ -80,16 +80,16 @@ def test_a_relation_that_rows_lose_is_named_and_not_called_usable(fitted, monkey
 def test_a_relation_is_weakened_only_if_it_is_certain_and_chance_does_not_explain_it(fitted):
     pair = replace(pair_precision(fitted)[0], value=-0.5, low=-0.6, high=-0.4, at_once=(-0.7, -0.3))
     many = 10**6
-    assert weakened(pair, -0.35, many) == 0.0
-    assert weakened(pair, -0.8, many) == 0.0  # stronger, not weaker
-    assert weakened(pair, -0.2, many) == pytest.approx(0.3)
-    assert weakened(pair, -0.2, 100) == 0.0
-    assert weakened(pair, 0.1, many) == pytest.approx(0.6)
-    assert weakened(pair, None, many) == 0.0
+    assert loss_in_rows(pair, -0.35, many) == 0.0
+    assert loss_in_rows(pair, -0.8, many) == 0.0  # stronger, not weaker
+    assert loss_in_rows(pair, -0.2, many) == pytest.approx(0.3)
+    assert loss_in_rows(pair, -0.2, 100) == 0.0
+    assert loss_in_rows(pair, 0.1, many) == pytest.approx(0.6)
+    assert loss_in_rows(pair, None, many) == 0.0
     uncertain = replace(pair, at_once=(-1.0, 0.2))
-    assert weakened(uncertain, 0.5, many) == 0.0
+    assert loss_in_rows(uncertain, 0.5, many) == 0.0
     none = replace(pair, value=0.0, at_once=(0.0, 0.05))
-    assert weakened(none, 0.19, many) == 0.0
+    assert loss_in_rows(none, 0.19, many) == 0.0
 
 
 def test_few_rows_or_many_independent_pairs_weaken_nothing(tmp_path):
@@ -101,7 +101,7 @@ def test_few_rows_or_many_independent_pairs_weaken_nothing(tmp_path):
     with fixed_noise(1):
         model = gl.Factors().fit(table, spend=table.ledger.left)
     for rows in (2, 50, 200, 20_000):
-        assert usability(model, model.sample(rows, seed=0)).weaker == ""
+        assert usability(model, model.sample(rows, seed=0)).weaker_relations == ""
     assert usability(model, model.sample(200, seed=0)).verdict == usability(model).verdict
 
 
@@ -119,7 +119,7 @@ def test_rows_are_compared_before_their_gaps_are_filled(kind, tmp_path):
     with fixed_noise(1):
         model = gl.MST().fit(table, spend=table.ledger.left)
     judged = usability(model, model.sample(20_000, seed=1))
-    assert judged.weaker == ""
+    assert judged.weaker_relations == ""
     (pair,), (kept,) = judged.pairs, judged.in_rows
     assert pair.value == pytest.approx(spearmanr(x[seen], y[seen]).statistic, abs=0.03)
     assert kept == pytest.approx(pair.value, abs=0.03)

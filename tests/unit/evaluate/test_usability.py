@@ -274,4 +274,4 @@ def test_numbers_without_a_resolution_are_named(tmp_path):
     frame = pl.DataFrame({name: rng.random(500).round(1) for name in ("tenths", "free")})
     schema = Schema("t", [Number("tenths", bounds=(0, 1), resolution=0.1), Number("free", bounds=(0, 1), bins=5)])
     reasons = usability(fitted(frame, schema, tmp_path)).reasons
-    assert any(reason.endswith("because no resolution is declared: free.") for reason in reasons)
+    assert any(reason.endswith("would be spread over a small cell: free.") for reason in reasons)

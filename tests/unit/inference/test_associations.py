@@ -12,7 +12,7 @@ from gapless.inference.associations import (
     CRAMER,
     SPEARMAN,
     cell_noise,
-    normal_series,
+    hermite_coefficients,
     pair_precision,
     table_association,
 )
@@ -138,7 +138,7 @@ def test_the_correlation_of_numbers_of_cells_follows_from_that_of_normal_scores(
     shares = np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.4])
     numbers = np.array([-1.0, 0.5, 2.0]), np.array([0.0, 1.0])
     ends = [np.clip(norm.ppf(np.append(0.0, np.cumsum(share))), -9, 9) for share in shares]
-    series = normal_series(numbers[0], shares[0]) * normal_series(numbers[1], shares[1])
+    series = hermite_coefficients(numbers[0], shares[0]) * hermite_coefficients(numbers[1], shares[1])
     standard = [
         (value - share @ value) / np.sqrt(share @ (value - share @ value) ** 2)
         for value, share in zip(numbers, shares, strict=True)

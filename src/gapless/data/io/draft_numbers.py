@@ -14,9 +14,9 @@ from gapless.schema.columns import MOST_LEVELS, Categorical, Column, Ordinal
 from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 
 MOST_DECIMALS = 4  # numbers with more decimals get no resolution
-USUAL = 0.95  # share of rows on a coarser step from which it is proposed in their place
-FREQUENT = 0.05  # share of rows with one number from which its loss is remarked
-NOT_MANY = 60  # numbers that may as well be levels
+LEAST_ON_STEP = 0.95  # share of rows on a coarser step from which it is proposed in their place
+FREQUENT_SHARE = 0.05  # share of rows with one number from which its loss is remarked
+MOST_ORDINAL_LEVELS = 60  # numbers that may as well be levels
 FEW_VALUES = 12  # different numbers that may become levels
 FEW_STEPS = 25  # values between the bounds that may get a bin each
 MOST_OCCUR = 0.6  # share of these values that must occur
@@ -53,7 +53,7 @@ def numeric_column(
         return "its numbers are very large, such as identifiers"
     if whole and 2 < len(numbers) >= upper - lower < DEFAULT_BINS:  # such as a rating from 1 to 5: a bin for each
         return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
-    step = 1 if whole else _step(seen, numbers, texts)
+    step = 1 if whole else _usual_resolution(seen, numbers, texts)
     lower, upper, steps = _bounds(lower, upper, step)
     enough_rows = seen.rows_with(texts) >= ROWS_PER_VALUE * len(numbers)
     if enough_rows and step and len(numbers) >= max(LEAST_VALUES, MOST_OCCUR * steps) and steps <= FEW_STEPS:
@@ -73,21 +73,22 @@ def numeric_column(
             times[round(float(text) / step)] += seen.times[text]
         common["heaping"] = tuple(round(heap * step, MOST_DECIMALS) if step != 1 else heap for heap in _heaps(times))
     else:
-        seen.remarks += _spread(seen, texts)
+        seen.remarks += _spread_remark(seen, texts)
     if whole:
         return Integer(name, bounds=(int(lower), int(upper)), **common)
     return Number(name, bounds=(lower, upper), resolution=step, **common)
 
 
-def _spread(seen: ObservedColumn, texts: set[str]) -> list[str]:
+def _spread_remark(seen: ObservedColumn, texts: set[str]) -> list[str]:
     """A remark if a release would spread a frequent number, for lack of a common step. 0 has a cell of its own."""
     frequent = max((text for text in texts if float(text)), key=lambda text: (seen.times[text], text))
     share = seen.times[frequent] / seen.rows_with(texts)
-    levels = f', or kind = "ordinal" with its {len(texts)} numbers as levels' if len(texts) <= NOT_MANY else ""
+    levels = ' or write kind = "ordinal"' if len(texts) <= MOST_ORDINAL_LEVELS else ""
     remark = (
-        f"{share:.0%} of its numbers are {frequent}, which a release spreads over a small cell; a resolution{levels}"
+        f"{share:.0%} of its numbers are {frequent}, which a release spreads over a small cell; to keep it, declare a "
+        f"resolution{levels}"
     )
-    return [f"{remark} would keep it"] if share >= FREQUENT else []
+    return [remark] if share >= FREQUENT_SHARE else []
 
 
 def _levels(seen: ObservedColumn, texts: set[str]) -> list[str] | list[int]:
@@ -165,7 +166,7 @@ def _bounds(lower: float, upper: float, step: float | None) -> tuple[float, floa
     return round(first * step, MOST_DECIMALS), round(last * step, MOST_DECIMALS), last - first + 1
 
 
-def _step(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float | None:
+def _usual_resolution(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float | None:
     """The step of all numbers; or of nearly all rows, if the others have many decimals, as imputed means do.
 
     A remark is added in the second case.
@@ -175,13 +176,13 @@ def _step(seen: ObservedColumn, numbers: list[float], texts: set[str]) -> float 
     for decimals in range(MOST_DECIMALS):
         usual = {text for text in texts if _decimals(float(text)) <= decimals}
         share = seen.rows_with(usual) / seen.rows_with(texts)
-        if share >= USUAL and len(usual) >= LEAST_VALUES:
+        if share >= LEAST_ON_STEP and len(usual) >= LEAST_VALUES:
             step = _resolution([float(text) for text in usual])
             if step is None or max(map(abs, numbers)) >= LARGEST_WHOLE * step:
                 return None
             seen.remarks.append(
-                f"{share:.1%} of its numbers are multiples of {step:g}, so resolution = {step:g} keeps how often each "
-                "occurs, and rounds the others; remove it to keep these"
+                f"{share:.1%} of its numbers are multiples of {step:g}, so resolution = {step:g} keeps their "
+                "frequencies and rounds the others; remove it to avoid rounding"
             )
             return step
     return None

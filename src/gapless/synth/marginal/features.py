@@ -1,7 +1,8 @@
 r"""Features of cells, whose products over all rows are released for each pair of columns.
 
 A feature map sends each cell of a column to a vector of length 1. *Levels* have one axis each, so that products are
-contingency tables. The values of an *ordered* column with more than two values are mapped to
+contingency tables. The values of an *ordered* column with more than two
+values, or with two learned bins, are mapped to
 
 .. math:: \bigl(\sqrt{1 - a}\,(\cos \pi r, \sin \pi r),\ \sqrt{a}\, e_g\bigr)
 
