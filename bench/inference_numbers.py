@@ -6,6 +6,7 @@
     python bench/inference_numbers.py --tables wages clinic --cells factors,1,mar --copies 10
     python bench/inference_numbers.py --tables pupils households farms --cells factors,1,mar --copies 10
     python bench/inference_numbers.py --tables ferries loans trees --cells factors,1,mar --copies 10 --samples 32
+    python bench/inference_numbers.py --tables couriers wells --cells factors,1,mar --copies 10 --samples 16
 
 A sample has 5,000 rows of the population (3,000 of SLID, its complete rows), with replacement; its number is its seed.
 With `mcar` a fifth of some columns is missing, with `mar` as much, but four times as often where an observed column is
@@ -405,13 +406,14 @@ def loans():
 
 
 def couriers():
-    """Simulated: parcels. Strongly related numbers: distance, weight, price and time; half of them are insured for 0."""
+    """Simulated: parcels. Distance, weight, price and time are strongly related; half of them are insured for 0."""
     rng, many = np.random.default_rng(41), 60_000
     stops = 1 + rng.poisson(2.5, many).clip(0, 14)
     service = rng.choice(4, many, p=[0.5, 0.3, 0.15, 0.05])
     distance = (rng.gamma(1.3, 40, many) * (1 + 0.5 * (service == 3))).clip(1, 900).round()
     weight = np.exp(rng.normal(0.8, 1.1, many)).clip(0.1, 70).round(1)
-    price = (4 + 0.06 * distance + 1.1 * weight**0.7 + 5 * (service >= 2) + rng.normal(0, 2, many)).clip(3, 200).round(1)
+    price = 4 + 0.06 * distance + 1.1 * weight**0.7 + 5 * (service >= 2) + rng.normal(0, 2, many)
+    price = price.clip(3, 200).round(1)
     minutes = (20 + 1.1 * distance * rng.beta(4, 4, many) * 2 + 6 * stops + rng.exponential(10, many)).clip(5, 1_500)
     insured = np.where(rng.random(many) < 0.5, 0, price * rng.lognormal(1.5, 0.8, many)).clip(0, 4_000).round()
     rating = 5 - np.digitize(minutes / (30 + distance) + rng.normal(0, 0.3, many), [0.9, 1.4, 1.9, 2.6])
