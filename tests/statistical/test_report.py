@@ -9,7 +9,7 @@ from scipy import stats
 
 import gapless as gl
 from gapless.evaluate.marginals import association
-from gapless.inference import associations
+from gapless.inference import rank_correlations
 from gapless.inference.associations import pair_precision
 from gapless.inference.precision import column_precision
 from gapless.schema import Categorical, Integer, Ordinal, Schema
@@ -109,9 +109,9 @@ def test_strong_rank_correlations_are_covered_although_noise_leaves_few_bins(tmp
             model = gl.MST().fit(table, spend=table.ledger.left)
         pairs += pair_precision(model)
         with monkeypatch.context() as patched:
-            patched.setattr(associations, "hermite_coefficients", lambda *_: np.eye(1, 64)[0])
-            patched.setattr(associations, "_copula_misfit", lambda *_: 0.0)
-            patched.setattr(associations._Scale, "agreement", 1.0)
+            patched.setattr(rank_correlations, "hermite_coefficients", lambda *_: np.eye(1, 64)[0])
+            patched.setattr(rank_correlations, "_copula_misfit", lambda *_: 0.0)
+            patched.setattr(rank_correlations.Scale, "agreement", 1.0)
             plain += pair_precision(model)
     assert len(pairs) >= 30  # else noise left one bin
     held, held_by_bins = (np.mean([pair.low <= truth <= pair.high for pair in found]) for found in (pairs, plain))
