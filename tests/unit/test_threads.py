@@ -12,6 +12,7 @@ from gapless import threads
 from gapless.data.private_logistic import Points, labelled_blocks, minimize
 from gapless.model.distribution import Product
 from gapless.privacy import Budget, PrivateTraining
+from gapless.synth.marginal import factors_fit
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise, fixed_noise
 from gapless.threads import one_thread
@@ -109,6 +110,21 @@ def test_fits_of_networks_and_samples_take_one_thread(tmp_path):
     with mock.patch.object(Product, "sample", lambda self, many, rng: seen.append(in_use()) or drawn(self, many, rng)):
         model.sample(10, seed=1)
     assert seen[-1] == 1
+    assert in_use() == 2
+
+
+def test_factors_are_fitted_in_one_thread_for_copies_too(tmp_path):
+    """Else the first estimate takes a minute more on a busy machine."""
+    rows = [("a", "b"), ("b", "a"), ("a", "a")] * 30
+    table = private(rows, letters_schema([2, 2]), tmp_path, budget=Budget(3.0, 1e-6))
+    seen, minimise = [], factors_fit._Problem.minimise
+    watched = lambda self, *given: seen.append(in_use()) or minimise(self, *given)  # noqa: E731 as short as it is
+    with mock.patch.object(factors_fit._Problem, "minimise", watched):
+        model = gl.Factors().fit(table, spend=table.ledger.left)
+        fits = len(seen)
+        assert len(model.copies(2).tables) == 2
+    assert 0 < fits < len(seen)
+    assert set(seen) == {1}
     assert in_use() == 2
 
 

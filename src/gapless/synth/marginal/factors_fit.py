@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.marginal import Marginal
+from gapless.threads import one_thread
 from gapless.types import Floats, Integers
 
 Singles = NDArray[np.float32]
@@ -161,6 +162,7 @@ class FactorsFit(NamedTuple):
     end: WarmStart
 
 
+@one_thread()
 def fit_factors(
     columns: Sequence[ColumnTarget],
     products: Mapping[Marginal, tuple[Floats, float]],
