@@ -276,9 +276,11 @@ def _intervals(
             move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)
             centre, half = centre + move, np.where(gappy, widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
-        if learned.any() and copies.smooth_cells_sample is not None:  # the same for cells of learned bins
+        if learned.any() and copies.smooth_cells_sample is not None:
+            # The same for cells of learned bins. Rows far out that are only noise inflate variances, so an estimate of
+            # several columns is centred at that of smooth cells.
             move = np.where(learned, (ask(copies.smooth_cells_sample, measurements).values - original) / 2, 0.0)
-            centre, half = centre + move, widened(half, np.abs(move))
+            centre, half = centre + np.where(mixed, 2 * move, move), widened(half, np.abs(move))
         if mixed.any():
             used = frozenset().union(*(some for some, is_mixed in zip(columns, mixed, strict=True) if is_mixed))
             rng = np.random.default_rng([copies.seed, 4])
