@@ -255,7 +255,7 @@ def _intervals(
         for found in (
             [[model.schema.columns[c].gaps for c in used] for used in columns],
             [[model.schema.names[c] in model.within_bin_counts.keys() - {averaged} for c in used] for used in columns],
-            [binned(model.schema, used) if len(used) > 1 else () for used in columns],
+            [[len(used) > 1 and bool(binned(model.schema, used))] for used in columns],
         )
     )
     original = ask(copies.reference_sample, measurements).values

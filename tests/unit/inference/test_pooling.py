@@ -538,6 +538,22 @@ def test_the_interval_of_a_quantile_ends_at_the_edges_of_cells(tmp_path):
     assert all(end == int(end) for end in year.interval)
 
 
+def test_noise_far_out_does_not_lower_a_correlation(tmp_path):
+    """Bounds are much wider than values. Clipped noise there inflates the variance of copies several times."""
+    rng = np.random.default_rng(9)
+    grade = rng.integers(0, 6, 4_000)
+    size = (500 + 40 * grade + rng.normal(0, 60, 4_000)).round().astype(int)
+    schema = Schema("wide", [Integer("size", bounds=(0, 20_000), bins="learned"), Integer("grade", bounds=(0, 5))])
+    table = private(pl.DataFrame({"size": size, "grade": grade}), schema, tmp_path, budget=gl.Budget(1.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.MST().fit(table, spend=table.ledger.left).copies(8, seed=1)
+    (found,) = gl.pool(copies, Correlation("size", "grade")).estimates
+    (reference,) = estimate(Correlation("size", "grade"), copies.reference_sample).values
+    truth = np.corrcoef(size, grade)[0, 1]
+    assert reference < truth / 2
+    assert found.value == pytest.approx(truth, abs=0.15)
+
+
 @pytest.mark.parametrize("method", [gl.Factors, gl.MST, gl.Mixture])
 def test_there_is_no_interval_for_rows_in_which_nothing_was_observed(method, tmp_path, monkeypatch):
     """Nobody above 69 has a wage. Copies complete it from other people, and no interval covers that."""
