@@ -69,8 +69,8 @@ def main() -> None:
         demo = Path(gapless.demo.__file__).parent
         frame, schema = (demo / "nhanes.csv.gz", Schema.read(demo / "nhanes.toml")) if columns == 14 else wide()
         with tempfile.TemporaryDirectory() as folder:
-            if columns == 14:  # its register is kept beside a file
-                frame = shutil.copy(frame, folder)
+            if isinstance(frame, Path):  # a register is written beside a file that is read
+                frame = Path(shutil.copy(frame, folder))
             release, start = Path(folder) / "release", os.times()
             budget = gl.Budget(1, 1e-6)
             people = gl.read(frame, schema, protect=gl.Rows(1), budget=budget, ledger=f"{folder}/ledger")
