@@ -118,7 +118,11 @@ def test_factors_are_fitted_in_one_thread_for_copies_too(tmp_path):
     rows = [("a", "b"), ("b", "a"), ("a", "a")] * 30
     table = private(rows, letters_schema([2, 2]), tmp_path, budget=Budget(3.0, 1e-6))
     seen, minimise = [], factors_fit._Problem.minimise
-    watched = lambda self, *given: seen.append(in_use()) or minimise(self, *given)  # noqa: E731 as short as it is
+
+    def watched(self, *given):
+        seen.append(in_use())
+        return minimise(self, *given)
+
     with mock.patch.object(factors_fit._Problem, "minimise", watched):
         model = gl.Factors().fit(table, spend=table.ledger.left)
         fits = len(seen)

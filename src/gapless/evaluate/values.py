@@ -245,18 +245,18 @@ def _correlations(
 ) -> Iterator[Difference]:
     """Yield Pearson's r and Spearman's ρ of every two columns."""
     tables = [
-        (values, {name: _ranks(column, mass) for name, column in values.items()}, mass)
+        (values, {name: weighted_ranks(column, mass) for name, column in values.items()}, mass)
         for values, mass in zip((truth, other), masses, strict=True)
     ]
     for pair in combinations(truth, 2):
         for measure in (PEARSON, SPEARMAN):
-            true, found = (_correlation(*_rows_of_pair(*table, pair, measure)) for table in tables)
+            true, found = (correlation_of(*rows_of_pair(*table, pair, measure)) for table in tables)
             if true is not None and found is not None:
                 chance = max(true.spread, found.spread) * chance_of_means(true.rows, found.rows)
                 yield Difference(pair, measure, true.r, found.r, abs(true.r - found.r), chance)
 
 
-def _rows_of_pair(
+def rows_of_pair(
     values: Mapping[str, Floats], ranks: Mapping[str, Floats], mass: Floats, pair: tuple[str, str], measure: str
 ) -> tuple[Floats, Floats, Floats]:
     """Return values or ranks of two columns in the rows that have both, and the weights of these rows."""
@@ -267,13 +267,13 @@ def _rows_of_pair(
         x, y = (
             ranks[name][both]
             if both.sum() == (~np.isnan(values[name])).sum()
-            else _ranks(values[name][both], mass[both])
+            else weighted_ranks(values[name][both], mass[both])
             for name in pair
         )
     return x, y, mass[both]
 
 
-def _ranks(values: Floats, mass: Floats) -> Floats:
+def weighted_ranks(values: Floats, mass: Floats) -> Floats:
     """Return mid-ranks from 0 to 1, NaN without a value."""
     ranks = np.full(len(values), np.nan)
     seen = ~np.isnan(values)
@@ -290,7 +290,7 @@ class _Correlation(NamedTuple):
     rows: float  # effective number
 
 
-def _correlation(x: Floats, y: Floats, mass: Floats) -> _Correlation | None:
+def correlation_of(x: Floats, y: Floats, mass: Floats) -> _Correlation | None:
     """Return Pearson's r; None if a column is constant."""
     if not mass.sum() > 0:
         return None
